@@ -1,5 +1,6 @@
-"""The mind: frozen facts in, one named decision out.
+"""The mind. Frozen values in, named decisions out.
 
-This room is pure. It has no clock, no randomness, no I/O and no framework, and imports nothing of the other
-rooms: time, ids and chance are arguments. What it decides can therefore be replayed from the facts alone.
+A module here may import only the standard library's pure parts, `cryptography`, `yaml` and this room: no clock, no
+randomness, no input or output, no framework. What it computes is the same in every process, so the ledger, the
+workers and the doors can all ask it.
 """
