@@ -27,15 +27,15 @@ def test_every_arrow_holds() -> None:
     ("room", "line", "broken"),
     [
         ("pipeline", "import os", "The mind is pure"),
-        ("pipeline", "import ledger", "The arrow"),
-        ("ledger", "import subprocess", "The memory neither serves"),
-        ("ledger", "import workers", "The arrow"),
+        ("pipeline", "import ledger", "The arrow between the rooms"),
+        ("ledger", "import subprocess", "The memory calls nobody"),
+        ("ledger", "import workers", "The arrow between the rooms"),
         ("workers", "import flask", "The hands serve nothing"),
-        ("workers", "import webhook", "The arrow"),
+        ("workers", "import webhook", "The arrow between the rooms"),
         ("workers", "import ledger.tables", "Only the ledger knows its tables"),
-        ("webhook", "import github", "The doors neither call"),
-        ("webhook", "import workers", "The arrow"),
-        ("webhook", "import tests", "The arrow"),
+        ("webhook", "import github", "The doors have no hands"),
+        ("webhook", "import workers", "The arrow between the rooms"),
+        ("webhook", "import tests", "The arrow between the rooms"),
     ],
 )
 def test_a_broken_arrow_is_noticed(room: str, line: str, broken: str, tmp_path: Path) -> None:
@@ -48,5 +48,4 @@ def test_a_broken_arrow_is_noticed(room: str, line: str, broken: str, tmp_path: 
     (tmp_path / room / "intruder.py").write_text(f"{line}\n", encoding="utf-8")
     done = lint(tmp_path)
     assert done.returncode == 1
-    broken_ones = [row for row in done.stdout.splitlines() if row.rstrip().endswith("BROKEN")]
-    assert any(row.startswith(broken) for row in broken_ones)
+    assert f"{broken} BROKEN" in done.stdout
