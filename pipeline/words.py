@@ -131,7 +131,8 @@ _ZERO_WIDTH = "\u2060"
 
 
 def plain(text: str, chars_max: int = 200) -> str:
-    """Text from outside, made harmless: no mention, reference, closing keyword, skip directive or trailer is left in it."""
+    """Text from outside, made harmless: no mention, reference, closing keyword, skip directive or trailer is left in
+    it."""
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _SKIP.sub("(skip directive removed)", text)
     text = _CLOSING.sub(r"\1" + _ZERO_WIDTH + r"\2", text)
