@@ -1,4 +1,5 @@
-"""Rows 1 to 6 of the decision table: what the ledger settles, what only an operator ends, what keeps a change from landing."""
+"""Rows 1 to 6 of the decision table: what the ledger settles, what only an operator ends, what keeps a change from
+landing."""
 
 from pipeline.checks import Red
 from pipeline.decisions import Block, ConfirmLanding, Decision, Finish, Nothing, Owner, Propose, Wait
@@ -13,6 +14,7 @@ from pipeline.states import TERMINAL, State
 
 
 def open_intent(s: Snapshot) -> Decision | None:
+    """Settle what was begun before anything else; nobody on the branch moves past an open intent."""
     if s.intent is None:
         return None
     if s.intent.publication == s.publication.id:
@@ -21,12 +23,14 @@ def open_intent(s: Snapshot) -> Decision | None:
 
 
 def proven(s: Snapshot) -> Decision | None:
+    """A verified proof completes the task, if its completion was lost between two writes."""
     if s.publication.landing is LandingRecord.PROVEN and s.task.state not in TERMINAL:
         return Finish(Reason.PROOF_VERIFIED)
     return None
 
 
 def over(s: Snapshot) -> Decision | None:
+    """Nothing is left to do: the task ended, was stopped, or went to a newer attempt."""
     if s.task.state in TERMINAL:
         return Nothing(Reason.TASK_TERMINAL, {"state": s.task.state.value})
     if s.task.state is State.STOPPED or s.task.stop_requested:
@@ -53,15 +57,16 @@ def unprovable(s: Snapshot) -> Decision | None:
 
 
 def spent(s: Snapshot) -> Decision | None:
+    """A budget is spent: attempts, environment credits, refused landings, time at the front."""
     verdict = s.verdict
     if verdict is not None and verdict.contract_broken:
         return Block(Reason.CONTRACT_BROKEN, sticky=True, facts={"contract": verdict.contract_digest})
-    if verdict is not None and verdict.result is VerdictResult.REJECTED:
-        if verdict.deterministic or s.task.attempts_left <= 0:
-            return Block(Reason.REJECTED_FOR_GOOD, sticky=True, facts={"attempts_left": s.task.attempts_left})
-    if verdict is not None and verdict.result is VerdictResult.ENVIRONMENT:
-        if s.task.environment_credits >= s.limits.environment_credits_max:
-            return Block(Reason.BUDGET_SPENT, sticky=True, facts={"environment_credits": s.task.environment_credits})
+    rejected = verdict is not None and verdict.result is VerdictResult.REJECTED
+    if rejected and verdict is not None and (verdict.deterministic or s.task.attempts_left <= 0):
+        return Block(Reason.REJECTED_FOR_GOOD, sticky=True, facts={"attempts_left": s.task.attempts_left})
+    environment = verdict is not None and verdict.result is VerdictResult.ENVIRONMENT
+    if environment and s.task.environment_credits >= s.limits.environment_credits_max:
+        return Block(Reason.BUDGET_SPENT, sticky=True, facts={"environment_credits": s.task.environment_credits})
     if s.publication.refused_landings >= s.limits.refused_landings_max:
         return Block(Reason.LANDINGS_REFUSED, sticky=True, facts={"refused": s.publication.refused_landings})
     if s.line.front_ms >= s.limits.front_ms_max:
@@ -87,6 +92,7 @@ def contained(s: Snapshot) -> Decision | None:
 
 
 def asked_to_wait(s: Snapshot) -> Decision | None:
+    """Somebody asked for it: a paused project, a held task, GitHub's own limit."""
     if s.task.project_paused:
         return Wait(Reason.PROJECT_PAUSED, Owner.OPERATOR)
     if s.task.held:
@@ -101,12 +107,14 @@ def asked_to_wait(s: Snapshot) -> Decision | None:
 
 
 def permissions(s: Snapshot) -> Decision | None:
+    """The App may do here what a landing needs."""
     granted: frozenset[str] = known(s.remote.permissions, "permissions")
     missing = sorted(s.repository.needed_permissions - granted)
     return Block(Reason.PERMISSION_MISSING, sticky=False, facts={"missing": missing}) if missing else None
 
 
 def pull_request_stands(s: Snapshot) -> Decision | None:
+    """The pull request is open and aims at the canonical branch."""
     pull = known(s.remote.pull_request, "pull_request")
     if pull is None:
         return None
@@ -119,7 +127,8 @@ def pull_request_stands(s: Snapshot) -> Decision | None:
 
 
 def proposed(s: Snapshot) -> Decision | None:
-    """The head stands on the task's branch, and its pull request is open; what an earlier attempt pushed is moved on."""
+    """The head stands on the task's branch, and its pull request is open; what an earlier attempt pushed is moved
+    on."""
     head = known(s.remote.head, "head")
     change = change_of(s)
     pull = known(s.remote.pull_request, "pull_request")
@@ -143,6 +152,7 @@ def _pull_request_head(s: Snapshot, pull: PullRequest, head: str) -> Decision | 
 
 
 def rules_allow(s: Snapshot) -> Decision | None:
+    """The rules of the branch are known, can be met, and leave a guarded way to land."""
     rules = known(s.remote.rules, "rules")
     if rules.unknown:
         return Block(Reason.UNKNOWN_RULE, sticky=False, facts={"rules": list(rules.unknown)})
@@ -172,6 +182,7 @@ def _impossible(s: Snapshot, rules: Rules) -> Decision | None:
 
 
 def no_check_failed(s: Snapshot) -> Decision | None:
+    """No required check is red."""
     judgement = judgement_of(s)
     if not isinstance(judgement, Red):
         return None
@@ -181,5 +192,3 @@ def no_check_failed(s: Snapshot) -> Decision | None:
         "conclusion": judgement.conclusion,
     }
     return Block(Reason.CHECK_FAILED, sticky=False, facts=facts, owner=Owner.CI)
-
-
