@@ -87,14 +87,7 @@ class Ignored:
 
 
 Event: TypeAlias = (
-    Pushed
-    | PullRequestChanged
-    | HeadChecked
-    | RepositoryChanged
-    | InstallationChanged
-    | Commented
-    | Pinged
-    | Ignored
+    Pushed | PullRequestChanged | HeadChecked | RepositoryChanged | InstallationChanged | Commented | Pinged | Ignored
 )
 
 

@@ -113,9 +113,7 @@ class ChangedFile(Closed):
 class Run(Closed):
     """One recorded run of a command at the evidence's head; instants in milliseconds, output by its digest."""
 
-    argv: Annotated[
-        list[Annotated[str, StringConstraints(max_length=4_096)]], Field(min_length=1, max_length=100)
-    ]
+    argv: Annotated[list[Annotated[str, StringConstraints(max_length=4_096)]], Field(min_length=1, max_length=100)]
     exit: Annotated[int, Field(ge=-255, le=255)]
     started_at: Instant
     ended_at: Instant

@@ -183,7 +183,5 @@ class Output:
         return bytes(self._head + gap + self._tail).decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def _ran(
-    argv: Sequence[str], ending: Ending, exit_code: int, started_at: int, ended_at: int, record: Output
-) -> Ran:
+def _ran(argv: Sequence[str], ending: Ending, exit_code: int, started_at: int, ended_at: int, record: Output) -> Ran:
     return Ran(tuple(argv), ending, exit_code, started_at, ended_at, record.digest(), record.excerpt())
