@@ -1,8 +1,8 @@
 """Required checks against observed checks: is the gate of this head green?
 
-One table maps a conclusion to pass, wait or fail; it is the only one. GitHub itself lets *neutral* and *skipped* satisfy a
-required check; here they wait, unless the contract on the canonical tip names that check with that conclusion. Nothing
-is green by absence: an empty set of requirements is its own answer, and never a pass.
+One table maps a conclusion to pass, wait or fail; it is the only one. GitHub itself lets *neutral* and *skipped*
+satisfy a required check; here they wait, unless the contract on the canonical tip names that check with that
+conclusion. Nothing is green by absence: an empty set of requirements is its own answer, and never a pass.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,8 @@ CONCLUSIONS: Mapping[str, Standing] = {
 
 
 def standing(check: Check, accepted: frozenset[tuple[str, str]] = frozenset()) -> Standing:
-    """What this check says now. A run that is not completed waits; a conclusion that this version does not know waits."""
+    """What this check says now. A run that is not completed waits; a conclusion that this version does not know
+    waits."""
     if check.kind is CheckKind.RUN and check.status != "completed":
         return Standing.WAIT
     conclusion = check.conclusion or ""
@@ -87,7 +88,8 @@ Judgement: TypeAlias = Green | Red | Pending | NotRequired
 
 
 def newest(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The newest check of each producer (kind, App, context), by id: the order in which an API lists them says nothing."""
+    """The newest check of each producer (kind, App, context), by id: the order in which an API lists them says
+    nothing."""
     found: dict[tuple[CheckKind, int | None, str], Check] = {}
     for check in checks:
         key = (check.kind, check.app_id, check.context)

@@ -107,7 +107,15 @@ def _contract(content: bytes) -> Contract:
 
 
 _TOP = ("schema", "project", "platforms", "toolchain", "bootstrap", "test", "evidence", "land")
-_LAND = ("method", "required_checks", "accepted_conclusions", "allowed_paths", "max_files", "max_lines", "delete_branch")
+_LAND = (
+    "method",
+    "required_checks",
+    "accepted_conclusions",
+    "allowed_paths",
+    "max_files",
+    "max_lines",
+    "delete_branch",
+)
 
 
 def _land(land: "_Section") -> LandRules:

@@ -121,7 +121,8 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Something must change first. Sticky: only an operator's retry ends it; otherwise it ends when the fact is gone."""
+    """Something must change first. Sticky: only an operator's retry ends it; otherwise it ends when the fact is
+    gone."""
 
     reason: Reason
     sticky: bool

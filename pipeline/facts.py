@@ -137,8 +137,9 @@ class LandingRecord(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PublicationFacts:
     """The way of one attempt's evidence to the branch. `checks_since`: when the present head began to wait for its
-    checks (None: not waiting). `superseded`: a newer attempt has taken over. `pushed_head`: what the hub last pushed to the
-    task's branch, by whichever attempt. `blocked_for`: the reason the task is blocked for now; `blocked_sticky`: only an operator's retry ends it."""
+    checks (None: not waiting). `superseded`: a newer attempt has taken over. `pushed_head`: what the hub last pushed
+    to the task's branch, by whichever attempt. `blocked_for`: the reason the task is blocked for now;
+    `blocked_sticky`: only an operator's retry ends it."""
 
     id: str
     landing: LandingRecord = LandingRecord.NONE
@@ -179,7 +180,8 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequiredCheck:
-    """A context that must be green. `app_id` pins the producer; `source` says who demands it (protection, ruleset, contract)."""
+    """A context that must be green. `app_id` pins the producer; `source` says who demands it (protection, ruleset,
+    contract)."""
 
     context: str
     app_id: int | None
@@ -238,10 +240,10 @@ class Reviews:
 class Change:
     """The change against the tip, computed by our own git.
 
-    `head` is the remote's head where that belongs to the evidence, otherwise the evidence's head. `belongs`: the remote's
-    head is the evidence's, or is reached from it only by update commits that the hub recorded. `merged_tree` is None
-    when the two conflict. `linear`: no merge commit between tip and head. `contract_met_at_tip`: the tip's newer
-    contract is met as well.
+    `head` is the remote's head where that belongs to the evidence, otherwise the evidence's head. `belongs`: the
+    remote's head is the evidence's, or is reached from it only by update commits that the hub recorded. `merged_tree`
+    is None when the two conflict. `linear`: no merge commit between tip and head. `contract_met_at_tip`: the tip's
+    newer contract is met as well.
     """
 
     head: Sha
@@ -259,7 +261,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """One reading of the remote. `read_at`: when the reading began; `rate_limited_until` when GitHub asked us to wait."""
+    """One reading of the remote. `read_at`: when the reading began; `rate_limited_until` when GitHub asked us to
+    wait."""
 
     read_at: int
     tip: Fact[Sha]

@@ -46,7 +46,8 @@ class LandedChange:
 
 @dataclass(frozen=True, slots=True)
 class CloneFacts:
-    """What the clone shows of the evidence. `remote_head`: where the head's ref stands on the remote (None: nowhere)."""
+    """What the clone shows of the evidence. `remote_head`: where the head's ref stands on the remote (None:
+    nowhere)."""
 
     remote_head: Sha | None
     head_tree: Sha | None

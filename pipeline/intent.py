@@ -28,7 +28,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Bearings:
-    """Where a landing belongs: the identities and digests that the ledger holds, and its place in the branch's chain."""
+    """Where a landing belongs: the identities and digests that the ledger holds, and its place in the branch's
+    chain."""
 
     repository: str
     repository_id: int
@@ -91,9 +92,7 @@ def document(
     }
 
 
-def gate_document(
-    gate: Gate, tested: Sha, read_at: int, accepted: frozenset[tuple[str, str]]
-) -> dict[str, Json]:
+def gate_document(gate: Gate, tested: Sha, read_at: int, accepted: frozenset[tuple[str, str]]) -> dict[str, Json]:
     """The gate as it goes into the intent: what was read, for which commit, when by the hub's own clock."""
     used = {(c.context, c.conclusion) for c in gate.checks} & accepted
     return {

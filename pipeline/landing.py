@@ -1,7 +1,8 @@
 """Which method lands a change, and what guards the tip while it does. No method without a guard.
 
-A fast-forward alone is no guard: a branch that was rewound would take removed commits back. So every method either pushes
-under a lease on the exact tip, or asks GitHub in a set-up where GitHub itself refuses a head that is not up to date.
+A fast-forward alone is no guard: a branch that was rewound would take removed commits back. So every method either
+pushes under a lease on the exact tip, or asks GitHub in a set-up where GitHub itself refuses a head that is not up to
+date.
 """
 
 from dataclasses import dataclass

@@ -119,9 +119,7 @@ def build(
     return seal(PROOF_TYPE, canonical_bytes(statement), key)
 
 
-def verify(
-    envelope: bytes, keys: Iterable[PublicKey], git: GitFacts, recorded: Recorded | None = None
-) -> Verification:
+def verify(envelope: bytes, keys: Iterable[PublicKey], git: GitFacts, recorded: Recorded | None = None) -> Verification:
     """Hold a proof against git, against the keys and, where there is one, against the ledger's record.
 
     Without a record (offline, with a clone alone) the signed intent in the marker takes its place in step 9. Total:
@@ -144,7 +142,7 @@ def admit(envelope: bytes, verification: Verification) -> VerifiedProof:
         raise Rejected(Refusal.PROOF_REFUSED, {"step": f"{first.number} {first.name}", "problem": first.problem})
     said = verification.predicate
     chain = said["chain"]
-    assert isinstance(chain, Mapping)  # noqa: S101 - step 1 has held it
+    assert isinstance(chain, Mapping)
     sequence, previous = chain["sequence"], chain["previous"]
     return VerifiedProof(
         envelope=envelope,

@@ -1,4 +1,5 @@
-"""The ten steps of a proof, one function each. A step answers None when it holds, or a sentence that says what does not."""
+"""The ten steps of a proof, one function each. A step answers None when it holds, or a sentence that says what does
+not."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,8 @@ class CommitFacts:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The marker of a landing: the commit that its tag object names, and the signed intent in it (None: unsigned by us)."""
+    """The marker of a landing: the commit that its tag object names, and the signed intent in it (None: unsigned by
+    us)."""
 
     commit: Sha
     intent: Mapping[str, Json] | None
@@ -39,8 +41,9 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class GitFacts:
-    """What a repository says, read by the caller: the tip, the commits that the proof names, which of them are ancestors
-    of which, and the trees that merge-tree gives for the recorded updates. A pair that is missing does not hold."""
+    """What a repository says, read by the caller: the tip, the commits that the proof names, which of them are
+    ancestors of which, and the trees that merge-tree gives for the recorded updates. A pair that is missing does not
+    hold."""
 
     tip: Sha | None
     commits: Mapping[Sha, CommitFacts] = field(default_factory=dict)
@@ -193,7 +196,10 @@ def gate_green(e: Evidence) -> str | None:
     if not gate["read_at"] <= e.said["committed_at"]:
         return "the gate was read after the intent"
     if GateKind(gate["kind"]) is GateKind.VERIFIER:
-        stands = e.said["expected_tip"] == e.said["verified_base_sha"] and e.said["tested_sha"] == e.said["reviewed_head_sha"]
+        stands = (
+            e.said["expected_tip"] == e.said["verified_base_sha"]
+            and e.said["tested_sha"] == e.said["reviewed_head_sha"]
+        )
         return None if stands and not gate["checks"] else "the verifier ran on another tip or another head"
     if not gate["checks"]:
         return "no check stands behind the gate"

@@ -38,5 +38,3 @@ def judgement_of(s: Snapshot) -> Judgement:
     required = required_checks(known(s.remote.rules, "rules"), s.policy)
     observed: tuple[Check, ...] = known(s.remote.checks, "checks")
     return judge(required, observed, s.policy.accepted)
-
-

@@ -1,4 +1,5 @@
-"""Rows 1 to 6 of the decision table: what the ledger settles, what only an operator ends, what keeps a change from landing."""
+"""Rows 1 to 6 of the decision table: what the ledger settles, what only an operator ends, what keeps a change from
+landing."""
 
 from pipeline.checks import Red
 from pipeline.decisions import Block, ConfirmLanding, Decision, Finish, Nothing, Owner, Propose, Wait
@@ -56,12 +57,12 @@ def spent(s: Snapshot) -> Decision | None:
     verdict = s.verdict
     if verdict is not None and verdict.contract_broken:
         return Block(Reason.CONTRACT_BROKEN, sticky=True, facts={"contract": verdict.contract_digest})
-    if verdict is not None and verdict.result is VerdictResult.REJECTED:
-        if verdict.deterministic or s.task.attempts_left <= 0:
-            return Block(Reason.REJECTED_FOR_GOOD, sticky=True, facts={"attempts_left": s.task.attempts_left})
-    if verdict is not None and verdict.result is VerdictResult.ENVIRONMENT:
-        if s.task.environment_credits >= s.limits.environment_credits_max:
-            return Block(Reason.BUDGET_SPENT, sticky=True, facts={"environment_credits": s.task.environment_credits})
+    rejected = verdict is not None and verdict.result is VerdictResult.REJECTED
+    if rejected and verdict is not None and (verdict.deterministic or s.task.attempts_left <= 0):
+        return Block(Reason.REJECTED_FOR_GOOD, sticky=True, facts={"attempts_left": s.task.attempts_left})
+    environment = verdict is not None and verdict.result is VerdictResult.ENVIRONMENT
+    if environment and s.task.environment_credits >= s.limits.environment_credits_max:
+        return Block(Reason.BUDGET_SPENT, sticky=True, facts={"environment_credits": s.task.environment_credits})
     if s.publication.refused_landings >= s.limits.refused_landings_max:
         return Block(Reason.LANDINGS_REFUSED, sticky=True, facts={"refused": s.publication.refused_landings})
     if s.line.front_ms >= s.limits.front_ms_max:
@@ -119,7 +120,8 @@ def pull_request_stands(s: Snapshot) -> Decision | None:
 
 
 def proposed(s: Snapshot) -> Decision | None:
-    """The head stands on the task's branch, and its pull request is open; what an earlier attempt pushed is moved on."""
+    """The head stands on the task's branch, and its pull request is open; what an earlier attempt pushed is moved
+    on."""
     head = known(s.remote.head, "head")
     change = change_of(s)
     pull = known(s.remote.pull_request, "pull_request")
@@ -181,5 +183,3 @@ def no_check_failed(s: Snapshot) -> Decision | None:
         "conclusion": judgement.conclusion,
     }
     return Block(Reason.CHECK_FAILED, sticky=False, facts=facts, owner=Owner.CI)
-
-

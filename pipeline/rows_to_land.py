@@ -125,7 +125,6 @@ def land(s: Snapshot) -> Decision | None:
     return Land(plan(way, gate, s.evidence, change), facts={"tip": change.tip, "head": change.head})
 
 
-def report_finish(s: Snapshot) -> Decision | None:
+def report_finish(_: Snapshot) -> Decision | None:
+    """An approved report completes its task; there is nothing to land."""
     return Finish(Reason.REPORT_APPROVED)
-
-

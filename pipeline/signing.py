@@ -1,7 +1,7 @@
 """Signed documents: canonical bytes in a DSSE envelope, Ed25519.
 
-The signature covers opaque bytes, never a parsed document, so no encoder can drift under it. Envelope and pre-authentication
-encoding follow the Dead Simple Signing Envelope protocol, version 1.0.2 (secure-systems-lab/dsse).
+The signature covers opaque bytes, never a parsed document, so no encoder can drift under it. Envelope and
+pre-authentication encoding follow the Dead Simple Signing Envelope protocol, version 1.0.2 (secure-systems-lab/dsse).
 """
 
 import base64
@@ -66,7 +66,9 @@ class SigningKey:
         """Read a seed of 32 bytes, written as base64 or as hex. Raises `ValueError` for anything else."""
         stripped = text.strip()
         try:
-            seed = bytes.fromhex(stripped) if len(stripped) == 2 * KEY_BYTES else base64.b64decode(stripped, validate=True)
+            seed = (
+                bytes.fromhex(stripped) if len(stripped) == 2 * KEY_BYTES else base64.b64decode(stripped, validate=True)
+            )
         except (ValueError, binascii.Error) as error:
             raise ValueError("a proof key is 32 bytes, as base64 or hex") from error
         if len(seed) != KEY_BYTES:

@@ -10,7 +10,8 @@ from pipeline.facts import VerdictResult
 class Finding:
     """One thing the gate found: a stable code, the path and line it concerns (or None), and a sentence.
 
-    `weight` is `reject` (the work's fault), `person` (somebody must wave it through) or `environment` (not the work's fault).
+    `weight` is `reject` (the work's fault), `person` (somebody must wave it through) or `environment` (not the work's
+    fault).
     """
 
     code: str
