@@ -14,13 +14,14 @@ EXTENSION = "mac-hub"
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """One process's view of the hub, made once by `create_app`. `revision` is of the code that runs."""
+    """One process's view of the hub, made once by `create_app`. `revision` and `schema` are of the code that runs."""
 
     settings: Settings
     ledger: Ledger
     bounds: Bounds
     minter: Minter
     revision: str
+    schema: int
 
 
 def current() -> Hub:

@@ -1,7 +1,7 @@
 """`mac-executor`: leases work from a hub, has one command do it, and hands in evidence.
 
-It holds no right to write to a repository: it reads with a token for that one repository, and its commits travel to the hub
-as a bundle under the lease. SIGTERM ends it in order: the command's process group is killed and the lease given back.
+It holds no right to write to a repository: it reads with a token for that one repository, and its commits travel to
+the hub as a bundle under the lease. SIGTERM ends it in order: the command's process group is killed and the lease given back.
 """
 
 import contextlib
@@ -90,7 +90,7 @@ class Executor:
 @click.option("--hub-url", envvar="MAC_HUB_URL", required=True, help="MAC_HUB_URL")
 @click.argument("command", nargs=-1, required=True)
 def main(
-    once: bool, projects: tuple[str, ...], workdir: Path, timeout_ms: int, hub_url: str, command: tuple[str, ...]
+    *, once: bool, projects: tuple[str, ...], workdir: Path, timeout_ms: int, hub_url: str, command: tuple[str, ...]
 ) -> None:
     """Work for a hub: run COMMAND in a worktree for each leased task (`mac-executor --once -- COMMAND ARG…`).
 

@@ -84,7 +84,7 @@ class HubClient:
         return cls(TypeAdapter(WebUrl).validate_python(url), token, tries_max)
 
     def lease(self, projects: list[str]) -> Lease | None:
-        """The next attempt, or None when there is nothing to do. A lost answer is asked for again, never leased twice."""
+        """The next attempt, or None when there is nothing to do. A lost answer is asked for again."""
         asked = {"projects": projects} if projects else {}
         answer = self._ask("POST", "/v1/leases", json=asked, key=secrets.token_hex(16))
         return None if answer.status_code == 204 else Lease.from_answer(_object(answer))

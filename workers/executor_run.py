@@ -1,7 +1,7 @@
 """One command of an attempt: its own process group, no shell, no stdin, a deadline, and a record of what it did.
 
-How a command ended is known from the operating system alone: it exited, it could not be started, a signal ended it, or we
-did at its deadline. Nothing is ever concluded from what it printed.
+How a command ended is known from the operating system alone: it exited, it could not be started, a signal ended it, or
+we did at its deadline. Nothing is ever concluded from what it printed.
 """
 
 import contextlib
@@ -103,7 +103,7 @@ def run(
     except OSError as error:
         record = Output()
         record.take((error.strerror or type(error).__name__).encode())
-        return _ran(argv, Ending.NOT_STARTED, 127, started_at, clock(), record)
+        return _ran(argv, (Ending.NOT_STARTED, 127), (started_at, clock()), record)
     record, timed_out = Output(), False
     try:
         heart.guard(child.pid)
@@ -115,7 +115,7 @@ def run(
         child.wait()
         cast(IO[bytes], child.stdout).close()
     ending = Ending.TIMED_OUT if timed_out else Ending.SIGNALLED if child.returncode < 0 else Ending.EXITED
-    return _ran(argv, ending, child.returncode, started_at, clock(), record)
+    return _ran(argv, (ending, child.returncode), (started_at, clock()), record)
 
 
 def _watch(child: subprocess.Popen[bytes], record: "Output", heart: Heart, deadline: float) -> bool:
@@ -183,5 +183,5 @@ class Output:
         return bytes(self._head + gap + self._tail).decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def _ran(argv: Sequence[str], ending: Ending, exit_code: int, started_at: int, ended_at: int, record: Output) -> Ran:
-    return Ran(tuple(argv), ending, exit_code, started_at, ended_at, record.digest(), record.excerpt())
+def _ran(argv: Sequence[str], end: tuple[Ending, int], span: tuple[int, int], record: Output) -> Ran:
+    return Ran(tuple(argv), *end, *span, record.digest(), record.excerpt())
