@@ -1,7 +1,8 @@
 """`mac-executor`: leases work from a hub, has one command do it, and hands in evidence.
 
 It holds no right to write to a repository: it reads with a token for that one repository, and its commits travel to
-the hub as a bundle under the lease. SIGTERM ends it in order: the command's process group is killed and the lease given back.
+the hub as a bundle under the lease. SIGTERM ends it in order: the command's process group is killed and the lease
+given back.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """One attempt from lease to evidence: prepare, run the command, verify as the contract asks, hand in.
 
 Every way it can fail has a class, given by whoever failed and never read out of text: `work` (the command or a test
-said no), `environment` (something it needed was missing, was killed, or took too long), `withdrawn` (it was called off).
+said no), `environment` (something it needed was missing, was killed, or took too long), `withdrawn` (it was called
+off).
 """
 
 import json

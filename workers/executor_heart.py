@@ -1,8 +1,8 @@
 """The heart of an attempt: a process of its own that keeps the lease alive while the executor works.
 
 It beats whatever the executor is busy with, and it dies with it: its stdin is a pipe that only the executor holds
-open. If that pipe closes without a farewell, the executor is gone, and the heart kills the command that it left behind. A stop
-order or a lost lease is said on stdout, in one word, where the executor waits for it beside the command's output.
+open. If that pipe closes without a farewell, the executor is gone, and the heart kills the command that it left behind.
+A stop order or a lost lease is said on stdout, in one word, where the executor waits for it beside the command's output.
 """
 
 import contextlib

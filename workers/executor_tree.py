@@ -1,7 +1,8 @@
 """The executor's place of work: a mirror of the repository, and in it one worktree on the task's branch.
 
 The worktree starts on the tip as it is now, so that the tip is the verified base of whatever comes out. Work of an
-earlier attempt that stands on the task's branch is taken along where it applies to that tip, and left out where it conflicts.
+earlier attempt that stands on the task's branch is taken along where it applies to that tip, and left out where it
+conflicts.
 """
 
 import contextlib

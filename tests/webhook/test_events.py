@@ -27,9 +27,7 @@ def real_payloads(repository_root: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_every_real_payload_is_read(real_payloads: dict[str, list[dict[str, Any]]]) -> None:
-    read = [
-        (name, events.parse(name, payload)) for name, listed in real_payloads.items() for payload in listed
-    ]
+    read = [(name, events.parse(name, payload)) for name, listed in real_payloads.items() for payload in listed]
     assert len(read) == 119
     assert {name for name, event in read if isinstance(event, events.Ignored)} == UNUSED
     kinds = Counter(type(event).__name__ for _, event in read)
@@ -115,9 +113,7 @@ def test_a_comment_carries_no_text() -> None:
         "issue": {"number": 9, "pull_request": {}},
         "repository": {"id": 7},
     }
-    assert events.parse("issue_comment", payload) == events.Commented(
-        7, 9, on_pull_request=True, action="created"
-    )
+    assert events.parse("issue_comment", payload) == events.Commented(7, 9, on_pull_request=True, action="created")
 
 
 def test_an_unknown_event_is_ignored_whatever_it_holds() -> None:
@@ -141,9 +137,7 @@ def test_an_unknown_event_is_ignored_whatever_it_holds() -> None:
         ("installation", {"installation": {"id": 1}, "repositories": [7], "action": "created"}, "id"),
     ],
 )
-def test_an_event_without_its_identity_is_refused_by_field(
-    name: str, payload: dict[str, object], field: str
-) -> None:
+def test_an_event_without_its_identity_is_refused_by_field(name: str, payload: dict[str, object], field: str) -> None:
     with pytest.raises(Rejected) as refused:
         events.parse(name, payload)
     assert refused.value.code == "field_invalid"
