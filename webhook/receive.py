@@ -15,13 +15,13 @@ from flask import Flask, Response, jsonify, request
 from github_webhook import Webhook
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from ledger import deliveries
 from ledger.session import Ledger
 from pipeline.canonical import digest_bytes
 from pipeline.errors import InvariantBroken, Rejected, ensure
 from pipeline.refusals import Refusal
-from webhook import events
+from webhook import events, hints
 from webhook.auth import open_to_all
+from webhook.hints import Delivery
 
 ROUTE = "/github/webhook"
 HEADER_CHARS_MAX = 64
@@ -57,17 +57,10 @@ class Receiver(Webhook):  # type: ignore[misc]  # the package has no types
         raw = self._raw_body()
         check_signature(raw, request.headers.get("X-Hub-Signature-256"), self._secrets)
         name, guid = _header("X-GitHub-Event"), _header("X-GitHub-Delivery")
-        event = events.parse(name, _payload(raw))
-        new = deliveries.receive(
-            self._ledger,
-            guid=guid,
-            event=name,
-            action=getattr(event, "action", None),
-            body_sha256=digest_bytes(raw),
-            hint=event,
-        )
-        ignored = isinstance(event, events.Ignored)
-        return jsonify({"delivery": guid, "duplicate": not new, "ignored": ignored}), 202
+        delivery = Delivery(guid, name, digest_bytes(raw), events.parse(name, _payload(raw)))
+        with self._ledger.write() as tx:
+            taken = hints.take(tx, delivery)
+        return jsonify({"delivery": guid, "duplicate": taken.duplicate, "ignored": taken.ignored}), 202
 
     def _raw_body(self) -> bytes:
         too_large = Rejected(Refusal.BODY_TOO_LARGE, {"limit": self._body_bytes_max})
