@@ -101,5 +101,5 @@ class Ledger:
     def _ring(self, branch_id: str) -> None:
         try:
             self.bell.ring(branch_id)
-        except Exception:  # noqa: BLE001 - the commit stands; a broken bell must not turn it into an error
+        except Exception:
             log.exception("ring_failed", branch=branch_id)
