@@ -16,6 +16,7 @@ from pipeline.canonical import Json
 from pipeline.decisions import Owner, Wait
 from pipeline.errors import ensure
 from pipeline.facts import Sha
+from pipeline.intent import signed
 from pipeline.reasons import Reason
 from workers import land as pushes
 from workers import moving, proving, report
@@ -122,7 +123,7 @@ def _prove(work: Looking, intent: Intent, landing: pushes.Landing, reading: proo
     keys = [place.key.public]
     envelope = proof.build(intent.fields, landing.commit, reading.sha, [reading], place.key)
     payload = proof.predicate_of(envelope)
-    marker = (landing.commit, pushes.marker_payload(work.mirror, landing.marker))
+    marker = (landing.commit, signed(intent.fields, place.key))  # what stands under the very id that was read back
     facts = proving.git_facts(work.mirror, payload, reading.sha, marker, keys)
     recorded = proof.Recorded(intent.fields, [{"via": reading.via, "sha": reading.sha, "at": reading.at}])
     verification = proof.verify(envelope, keys, facts, recorded)

@@ -15,7 +15,7 @@ from ledger.slot import LandSlot, release_slot, take_slot
 from pipeline import words
 from pipeline.canonical import Json
 from pipeline.decide import decide
-from pipeline.decisions import Decision, Land, LandPlan, Method, Owner, UpdateBranch, UpdatePlan, Wait
+from pipeline.decisions import Decision, Land, LandPlan, Owner, UpdateBranch, UpdatePlan, Wait
 from pipeline.errors import InvariantBroken
 from pipeline.facts import Sha
 from pipeline.intent import Bearings, document, signed
@@ -105,13 +105,9 @@ def landing_of(work: Looking, intent: Intent) -> pushes.Landing:
 
 
 def _commit(work: Looking, plan: LandPlan, intent_id: str, at_ms: int) -> Sha:
-    """What the branch will point to: the tested head itself, or a commit of ours with the tested tree."""
-    if plan.method is Method.FAST_FORWARD:
-        return plan.tested
-    parents = [plan.expected_tip] if plan.method is Method.SQUASH else [plan.expected_tip, plan.tested]
     task = work.held.whole_task
-    message = words.commit_message(task.title, task.id, task.pull_request, intent_id)
-    return work.mirror.commit_tree(plan.tested_tree, parents, message, identity=pushes.HUB, at_ms=at_ms)
+    message = words.commit_message(task.title, task.id, task.pull_request)
+    return pushes.build_commit(work.mirror, plan, message, intent=intent_id, at_ms=at_ms)
 
 
 def _bearings(work: Looking) -> Bearings:

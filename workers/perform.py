@@ -58,8 +58,8 @@ def _propose(work: Looking, decision: Propose) -> None:
     opened = work.forge.open_pull_request(
         head=held.repository.head_branch,
         base=held.repository.canonical_branch,
-        title=words.pull_request_title(held.title),
-        body=words.pull_request_body(held.task.id, held.body, work.evidence.summary),
+        title=words.pull_request_title(held.whole_task.title),
+        body=words.pull_request_body(held.task.id, held.whole_task.body, work.evidence.summary),
     )
     review.record_pull_request(work.place.ledger, work.look, opened.number, opened.url)
 
@@ -69,7 +69,7 @@ def _run_gate(work: Looking) -> None:
     if isinstance(evidence, OperatorResult):
         judged = gate.judge_report(evidence)
     else:
-        may_change_workflows = "workflows" in work.permissions
+        may_change_workflows = "workflows:write" in work.permissions
         judged = gate.judge_change(
             work.mirror, evidence, work.remote_head, may_change_workflows=may_change_workflows
         )
