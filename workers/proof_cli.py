@@ -101,7 +101,7 @@ def _ask(hub_url: str, token: str, path: str) -> bytes:
 
 def _published(hub_url: str, token: str) -> list[PublicKey]:
     click.echo(f"using the keys that the hub at {hub_url} publishes; --key names one that you trust", err=True)
-    return [_key(key["public_key"]) for key in json.loads(_ask(hub_url, token, "/v1/keys"))["keys"]]
+    return [_key(key["public"]) for key in json.loads(_ask(hub_url, token, "/v1/keys"))["keys"]]
 
 
 def _key(text: str) -> PublicKey:
