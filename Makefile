@@ -58,9 +58,9 @@ soak: setup ## the simulation for as long as SOAK_MINUTES says (default 10)
 	@$(PY) -m tests.sim --minutes "$${SOAK_MINUTES:-10}"
 
 lint: setup ## style, types and the arrows between the rooms
-	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/mypy
-	@$(VENV)/bin/lint-imports --no-cache
+	@failed=0; for step in "ruff check ." mypy "lint-imports --no-cache"; do \
+		$(VENV)/bin/$$step || failed=1; \
+	done; exit $$failed
 
 docs: setup ## write the pages that are generated from the code
 	@$(PY) -m tests.house.write_docs

@@ -9,6 +9,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from pipeline.facts import Limits
+
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
@@ -97,6 +99,19 @@ class Bounds(BaseModel):
                     {"smaller": f"MAC_{smaller.upper()}", "larger": f"MAC_{larger.upper()}"},
                 )
         return self
+
+    def limits(self) -> Limits:
+        """Those of the bounds that decisions depend on, in the words of the mind."""
+        return Limits(
+            send_backs_max=self.send_backs_max,
+            refused_landings_max=self.refused_landings_max,
+            front_ms_max=self.line_front_ms,
+            ci_deadline_ms=self.ci_deadline_ms,
+            confirm_ms=self.confirm_ms,
+            environment_credits_max=self.environment_credits_max,
+            passes_max=self.overtakes_max,
+            yields_max=self.line_turns_max,
+        )
 
 
 _SHORTER_THAN = (

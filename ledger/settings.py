@@ -122,6 +122,10 @@ class Settings(Bounds, BaseSettings):
         " `auto` the first of these that is there",
     )
     public_url: WebUrl = Field(default="http://127.0.0.1:8000", description="where people and GitHub reach the hub")
+    bind: str = Field(default="127.0.0.1:8000", description="address and port that the doors listen on")
+    trusted_proxies: int = Field(
+        default=0, ge=0, description="reverse proxies in front, whose forwarding headers are believed"
+    )
     github_url: WebUrl = Field(default="https://github.com", description="GitHub, for git and for people")
     github_api_url: WebUrl = Field(default="https://api.github.com", description="GitHub's REST API")
     github_app_id: str | None = Field(default=None, description="id of the GitHub App")

@@ -9,6 +9,7 @@ from ledger.settings import NEEDS, Settings, declared_fields
 from pipeline import states
 from pipeline.reasons import Reason
 from pipeline.refusals import Refusal, sentence
+from pipeline.words import WORDS
 from tests.house.tree import ROOT
 
 MADE = "<!-- Made by `make docs` from the code. Edit the code, not this page. -->\n"
@@ -90,8 +91,8 @@ def _states(some: frozenset[states.State]) -> str:
 
 
 def reasons_page() -> str:
-    """Every reason of a decision by its group, and every refusal with its sentence."""
-    reasons = [line for group, codes in _groups().items() for line in ("", f"### {group}", "", *_items(codes))]
+    """Every reason of a decision by its group, with its words, and every refusal with its sentence."""
+    reasons = [line for group, codes in _groups().items() for line in ("", f"### {group}", "", *_reasons_table(codes))]
     refusals = [f"| `{refusal}` | {sentence(refusal, {}).replace('?', '…')} |" for refusal in Refusal]
     return "\n".join(
         [
@@ -113,8 +114,17 @@ def reasons_page() -> str:
     )
 
 
-def _items(codes: list[str]) -> list[str]:
-    return [f"- `{code}`" for code in codes]
+def _reasons_table(codes: list[str]) -> Iterator[str]:
+    yield "| code | means | what would change it |"
+    yield "|---|---|---|"
+    for code in codes:
+        words = WORDS[Reason(code)]
+        yield f"| `{code}` | {_with_facts(words.means)} | {_with_facts(words.would_change or '')} |"
+
+
+def _with_facts(template: str) -> str:
+    """A sentence with the names of its facts, as code, where the facts will stand."""
+    return re.sub(r"\{(\w+)\}", r"`\1`", template).replace("|", "\\|")
 
 
 def _groups() -> Mapping[str, list[str]]:

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from ledger.bounds import Bounds
 from ledger.settings import NEEDS, Program, Settings, SettingsRefused, load
+from pipeline.facts import Limits
 
 SECRETS = {
     "MAC_WEBHOOK_SECRET": "hook-secret-value",
@@ -111,6 +112,21 @@ def test_the_effect_timeout_is_always_shorter_than_the_land_slot(monkeypatch: py
     refused = refusal()
     assert refused.code == "bounds_contradict"
     assert str(refused) == "MAC_EFFECT_TIMEOUT_MS must be less than MAC_LAND_SLOT_MS"
+
+
+def test_decisions_are_handed_the_bounds_that_were_set() -> None:
+    assert Bounds().limits() == Limits()
+    changed = Bounds(
+        send_backs_max=11,
+        refused_landings_max=12,
+        line_front_ms=13,
+        ci_deadline_ms=14,
+        confirm_ms=15,
+        environment_credits_max=16,
+        overtakes_max=17,
+        line_turns_max=18,
+    )
+    assert changed.limits() == Limits(11, 12, 13, 14, 15, 16, 17, 18)
 
 
 @pytest.mark.parametrize("bound", sorted(Bounds.model_fields))
