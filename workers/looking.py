@@ -12,7 +12,7 @@ from pipeline.contract import Contract
 from pipeline.errors import InvariantBroken, Rejected, Unavailable
 from pipeline.evidence import EvidenceValue, RepositoryChange
 from pipeline.evidence import parse as parse_evidence
-from pipeline.facts import Fact, Known, LandPolicy, Remote, Sha, Snapshot, Unknown
+from pipeline.facts import Known, LandPolicy, Remote, Sha, Snapshot, Unknown
 from pipeline.landing import WANTED_PERMISSIONS
 from workers.clone import Remote as Origin
 from workers.forge import Forge
@@ -145,6 +145,5 @@ def _with_contract(remote: Remote, held: Dossier, mirror: Mirror) -> tuple[Remot
     try:
         contract: Contract = contract_at(mirror, remote.tip.value)
     except (Rejected, Unavailable):
-        unknown: Fact[object] = Unknown("contract_unreadable")
-        return replace(remote, rules=unknown), LandPolicy()
+        return replace(remote, rules=Unknown("contract_unreadable")), LandPolicy()
     return remote, contract.land.policy()

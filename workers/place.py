@@ -27,6 +27,7 @@ class Place:
     ledger: Ledger
     mirrors: Mirrors
     github: AppKey
+    github_url: str
     key: SigningKey
     holder: Holder
     revision: str

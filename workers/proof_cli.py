@@ -33,7 +33,9 @@ def proof() -> None:
 @click.argument("task", required=False)
 @click.option("--clone", "clone", required=True, help="A clone of yours (a folder), or a URL to read from afresh.")
 @click.option("--key", "keys", multiple=True, help="A public key of the hub, base64; else as the hub publishes them.")
-@click.option("--envelope", type=click.Path(exists=True, dir_okay=False), help="The proof from a file, without the hub.")
+@click.option(
+    "--envelope", type=click.Path(exists=True, dir_okay=False), help="The proof from a file, without the hub."
+)
 @click.option("--hub-url", envvar="MAC_HUB_URL", default="http://127.0.0.1:8000", show_default=True)
 @click.option("--token", envvar="MAC_TOKEN", default="")
 @click.option("--json", "as_json", is_flag=True)
@@ -112,9 +114,7 @@ def _key(text: str) -> PublicKey:
 
 
 def _document(verification: Verification) -> dict[str, Any]:
-    steps = [
-        {"number": s.number, "name": s.name, "holds": s.holds, "problem": s.problem} for s in verification.steps
-    ]
+    steps = [{"number": s.number, "name": s.name, "holds": s.holds, "problem": s.problem} for s in verification.steps]
     return {"holds": verification.holds, "key": verification.key_id, "steps": steps}
 
 

@@ -1,5 +1,6 @@
 """Registering a repository: reads it once, tries what a landing will need, and says by name why it cannot be worked on."""
 
+import hashlib
 from contextlib import closing
 
 import structlog
@@ -8,11 +9,11 @@ from ledger import projects
 from ledger.projects import Project, Registered, Unfit
 from pipeline.contract import CONTRACT_PATH, Contract, parse
 from pipeline.errors import Rejected, Unavailable
-from pipeline.landing import NEEDED_PERMISSIONS, WANTED_PERMISSIONS, road
+from pipeline.landing import NEEDED_PERMISSIONS, WANTED_PERMISSIONS, Road, road
 from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
 from workers.clone import Remote
-from workers.forge import Forge, RepositoryFacts, installation_of
+from workers.forge import Forge, RepositoryFacts, installation_of, repository_id_of
 from workers.land import MarkersAdmitted, try_markers
 from workers.mirror import Mirror
 from workers.observe import KEPT_TIP
@@ -48,7 +49,11 @@ def read(place: Place, project: Project) -> Registered | Unfit:
             raise
         return Unfit(Refusal.APP_NOT_INSTALLED.value, {"repository": full_name})
     wanted = {name: level for name, level in WANTED_PERMISSIONS.items() if name in granted}
-    with closing(_connect(place, installation, full_name, wanted)) as forge:
+    number = repository_id_of(place.github, installation, full_name)
+    connection = Forge.connect(
+        place.github, installation_id=installation, full_name=full_name, repository_id=number, permissions=wanted
+    )
+    with closing(connection) as forge:
         missing = sorted(NEEDED_PERMISSIONS - forge.token.permissions)
         if missing:
             return Unfit(Reason.PERMISSION_MISSING.value, {"missing": missing})
@@ -56,16 +61,6 @@ def read(place: Place, project: Project) -> Registered | Unfit:
         origin = Remote(found.id, found.clone_url, lambda: forge.token.secret)
         with place.mirrors.open(origin) as mirror:
             return _read(place, project, forge, mirror, found, installation, wanted)
-
-
-def _connect(place: Place, installation: int, full_name: str, wanted: dict[str, str]) -> Forge:
-    """A token names a repository by its number, which only a first reading tells; the name is not trusted after that."""
-    probe = Forge.named(place.github, installation_id=installation, full_name=full_name, permissions={"metadata": "read"})
-    with closing(probe):
-        number = probe.identify()
-    return Forge.connect(
-        place.github, installation_id=installation, full_name=full_name, repository_id=number, permissions=wanted
-    )
 
 
 def _read(
@@ -89,9 +84,9 @@ def _read(
         contract = parse(content)
     except Rejected as broken:
         return Unfit(broken.code, broken.facts)
-    unguarded = _unguarded(place, project, forge, contract)
-    if unguarded is not None:
-        return unguarded
+    way = _road(project, forge, contract)
+    if isinstance(way, Unfit):
+        return way
     admitted = try_markers(mirror, f"probe_{project.id}", tip, at_ms=place.now())
     if not isinstance(admitted, MarkersAdmitted):
         return Unfit(Refusal.MARKERS_REFUSED.value, {"answer": str(admitted)[:300]})
@@ -102,24 +97,25 @@ def _read(
         default_branch=found.default_branch,
         contract=content.decode(),
         contract_digest=contract.digest,
-        contract_blob=mirror.blob_id(tip, CONTRACT_PATH),
-        method=_method(project, forge, contract),
+        contract_blob=_blob_id(content),
+        method=way.method.value,
         markers_admitted=True,
         permissions=granted,
     )
 
 
-def _method(project: Project, forge: Forge, contract: Contract) -> str | None:
-    rules = rules_of(
-        forge.ruleset_rules(project.canonical_branch),
-        forge.protection(project.canonical_branch),
-        Self(forge.key.app_id, frozenset()),
-    )
+def _road(project: Project, forge: Forge, contract: Contract) -> Road | Unfit:
+    """The guarded way to land there. An App that could bypass the rules is not let in: nothing would hold it to them."""
+    rulesets = forge.ruleset_rules(project.canonical_branch)
+    ids = frozenset(int(rule["ruleset_id"]) for rule in rulesets if "ruleset_id" in rule)
+    own = Self(forge.key.app_id, forge.bypassed_rulesets(ids))
+    rules = rules_of(rulesets, forge.protection(project.canonical_branch), own)
+    if rules.app_can_bypass:
+        return Unfit(Reason.APP_CAN_BYPASS.value, {"branch": project.canonical_branch})
     way = road(rules, contract.land.policy())
-    return None if way is None else way.method.value
+    return Unfit(Reason.NO_GUARDED_METHOD.value, {"branch": project.canonical_branch}) if way is None else way
 
 
-def _unguarded(place: Place, project: Project, forge: Forge, contract: Contract) -> Unfit | None:
-    if _method(project, forge, contract) is None:
-        return Unfit(Reason.NO_GUARDED_METHOD.value, {"branch": project.canonical_branch})
-    return None
+def _blob_id(content: bytes) -> str:
+    """The id that git gives to a blob with this content (gitformat: `blob <size>` and the bytes, SHA-1)."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

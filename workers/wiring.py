@@ -19,6 +19,7 @@ from workers.place import Place, this_process
 
 MIRRORS_BYTES_MAX: Final = 20 * 1024**3
 
+
 @cache
 def settings_of_process() -> Settings:
     """The settings of this process, read once."""
@@ -42,6 +43,7 @@ def _place(_pid: int) -> Place:
         ledger=Ledger.open(settings.ledger_url, bounds=bounds, bell=bell),
         mirrors=Mirrors(home / "mirrors", git, max_bytes=MIRRORS_BYTES_MAX),
         github=_app_key(settings),
+        github_url=settings.github_url,
         key=_proof_key(settings),
         holder=this_process(),
         revision=revision(),
