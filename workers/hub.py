@@ -19,6 +19,7 @@ import structlog
 
 from ledger import log as logs
 from ledger import migrate
+from ledger.engine import connect
 from ledger.settings import Settings, SettingsRefused, load
 from workers.broker import Broker
 from workers.broker_program import BrokerRefused
@@ -58,14 +59,27 @@ def main() -> None:
         settings = load("hub")
         settings.home_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with Broker.start(settings.home_folder, settings.broker, settings.redis_url) as broker:
-            migrate.apply(settings.ledger_url)
+            _bring_schema_up(settings)
             supervise(parts(settings), environment(broker.url), stop)
     except SettingsRefused as refused:
-        print(f"mac-hub: {refused} ({refused.code})", file=sys.stderr)
+        _say(refused.code, refused)
         raise SystemExit(2) from refused
     except (BrokerRefused, migrate.SchemaRefused) as refused:
-        print(f"mac-hub: {refused} ({refused.code})", file=sys.stderr)
+        _say(refused.code, refused)
         raise SystemExit(1) from refused
+
+
+def _bring_schema_up(settings: Settings) -> None:
+    """The one machine is its own release step; with several, `mac-schema-migrate` runs before any of them starts."""
+    engine = connect(settings.ledger_url)
+    try:
+        migrate.apply(engine, applied_by="mac-hub")
+    finally:
+        engine.dispose()
+
+
+def _say(code: str, problem: Exception) -> None:
+    sys.stderr.write(f"mac-hub: {problem} ({code})\n")
 
 
 def parts(settings: Settings) -> list[Part]:
