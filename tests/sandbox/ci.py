@@ -1,7 +1,7 @@
 """A CI service of its own: `python -m tests.sandbox.ci --github URL --app-id N --key FILE --secret-file FILE`.
 
 It hears the signed webhooks of its App, clones the head with an installation token, runs the contract's `test.command`
-and reports a check run, in progress and then completed. It knows GitHub only: the same program would serve the real one.
+and reports a check run, in progress and then completed. It knows nothing but GitHub.
 `POST /script` with `{"conclusion": "failure", "times": 1}` makes the next runs end so without running anything;
 the conclusion `never` leaves a run in progress for good. Prints one JSON line once it listens.
 """
