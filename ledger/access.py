@@ -51,7 +51,8 @@ class Issued:
 
 
 def bootstrap(tx: Transaction, *, actor: str) -> Issued:
-    """The first token, of scope admin. Raises `Rejected(bootstrap_done)` when there has been any token, revoked or not."""
+    """The first token, of scope admin. Raises `Rejected(bootstrap_done)` when there has been any token, revoked or
+    not."""
     if tx.connection.execute(select(func.count()).select_from(tokens)).scalar_one():
         raise Rejected(Refusal.BOOTSTRAP_DONE)
     return issue(tx, scope=Scope.ADMIN, label="bootstrap", actor=actor)

@@ -46,7 +46,8 @@ class SilentBell:
 
 
 class RedisBell:
-    """Rings through RQ on the broker at `url`. `hold_ms`: how long one ring stands for those that follow it, at most."""
+    """Rings through RQ on the broker at `url`. `hold_ms`: how long one ring stands for those that follow it, at
+    most."""
 
     def __init__(self, url: str, *, timeout_ms: int = 100, hold_ms: int = 30_000) -> None:
         timeout_s = timeout_ms / 1000
@@ -57,7 +58,8 @@ class RedisBell:
         self._queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
 
     def ring(self, branch_id: str) -> None:
-        """Queue one look, unless a ring for the branch is waiting already. A broker that is away is logged, not raised."""
+        """Queue one look, unless a ring for the branch is waiting already. A broker that is away is logged, not
+        raised."""
         try:
             if self._redis.set(_key(branch_id), "1", nx=True, px=self._hold_ms):
                 self._queue.enqueue_call(

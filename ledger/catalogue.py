@@ -24,7 +24,8 @@ _POSTGRESQL = (
 
 
 def catalogue_digest(connection: Connection) -> str:
-    """SHA-256 over tables, columns, indexes and constraints, in a stable order. The migrations' own table is left out."""
+    """SHA-256 over tables, columns, indexes and constraints, in a stable order. The migrations' own table is left
+    out."""
     statements = _SQLITE if is_sqlite(connection) else _POSTGRESQL
     found = [row for statement in statements for row in connection.execute(statement).all()]
     return digest(sorted(_plain(row) for row in found if LEDGER_OF_MIGRATIONS not in _plain(row)))

@@ -16,11 +16,11 @@ class Document(TypeDecorator[Any]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - the framework's signature
         """The canonical text. Raises `InvariantBroken` for what has none (a float, an object)."""
         return None if value is None else canonical_bytes(value).decode()
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002 - the framework's signature
         """The document as plain values."""
         return None if value is None else json.loads(value)
 
@@ -31,11 +31,11 @@ class Flag(TypeDecorator[bool]):
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: bool | None, dialect: Dialect) -> int | None:
+    def process_bind_param(self, value: bool | None, dialect: Dialect) -> int | None:  # noqa: ARG002 - the framework's signature
         """0 or 1."""
         return None if value is None else int(value)
 
-    def process_result_value(self, value: int | None, dialect: Dialect) -> bool | None:
+    def process_result_value(self, value: int | None, dialect: Dialect) -> bool | None:  # noqa: ARG002 - the framework's signature
         """The truth value."""
         return None if value is None else bool(value)
 

@@ -1,8 +1,8 @@
 """Connections to the ledger's database, set up so that the guarantees of the ledger hold on each of them.
 
-SQLite: write-ahead log, every commit synced, foreign keys on, and writers that take the write lock when they begin, so that
-no transaction fails half way because it read before it wrote. PostgreSQL: the schema `mac`, read committed. A child
-process that was forked never uses a connection of its parent.
+SQLite: write-ahead log, every commit synced, foreign keys on, and writers that take the write lock when they begin,
+so that no transaction fails half way because it read before it wrote. PostgreSQL: the schema `mac`, read committed. A
+child process that was forked never uses a connection of its parent.
 """
 
 import os

@@ -1,5 +1,7 @@
-"""Intents: what the hub is about to do to a remote, written down before it does, and settled against the remote after."""
+"""Intents: what the hub is about to do to a remote, written down before it does, and settled against the remote
+after."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,7 +33,8 @@ class IntentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent as it was committed. `document` is its canonical JSON, byte for byte, and `digest` the SHA-256 of it."""
+    """An intent as it was committed. `document` is its canonical JSON, byte for byte, and `digest` the SHA-256 of
+    it."""
 
     id: str
     kind: IntentKind
@@ -43,12 +46,18 @@ class Intent:
     slot_token: int
     committed_at: int
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The document, read."""
+        found: dict[str, Any] = json.loads(self.document)
+        return found
+
 
 def commit_intent(ledger: Ledger, look: Look, slot: LandSlot, kind: IntentKind, document: Filled) -> Intent:
     """Commit the intent, or nothing. `document(intent_id, slot_token, committed_at)` gives what is about to be done.
 
-    In one transaction: the slot is ours and has not expired, the task is landing, nothing was stopped, held or paused, the
-    evidence is the newest of its task, and the branch has no other open intent. Raises
+    In one transaction: the slot is ours and has not expired, the task is landing, nothing was stopped, held or
+    paused, the evidence is the newest of its task, and the branch has no other open intent. Raises
     `Rejected(slot_lost|intent_not_admitted|lease_stale)`.
     """
     with ledger.write() as tx:
@@ -94,8 +103,8 @@ def observe(ledger: Ledger, intent_id: str, what: str, facts: Mapping[str, Json]
 
 
 def void(ledger: Ledger, intent_id: str, why: str) -> bool:
-    """The remote refused it for good, or its marker was taken by the hub: it has not happened and never will. The row is
-    kept; a landing counts as refused. Looks again at once. Whether this call voided it."""
+    """The remote refused it for good, or its marker was taken by the hub: it has not happened and never will. The row
+    is kept; a landing counts as refused. Looks again at once. Whether this call voided it."""
     with ledger.write() as tx:
         if not settle(tx, intent_id, "void", why):
             return False
@@ -107,8 +116,8 @@ def void(ledger: Ledger, intent_id: str, why: str) -> bool:
 
 
 def unattributed(ledger: Ledger, intent_id: str, facts: Mapping[str, Json]) -> bool:
-    """The branch contains the change, but not by this intent: nothing is proven, an operator must look. Whether this call
-    said so first."""
+    """The branch contains the change, but not by this intent: nothing is proven, an operator must look. Whether this
+    call said so first."""
     return _landed_otherwise(ledger, intent_id, LandingRecord.UNATTRIBUTED, "void", facts)
 
 
@@ -120,8 +129,8 @@ def unproven(ledger: Ledger, intent_id: str, facts: Mapping[str, Json]) -> bool:
 def record_update(
     ledger: Ledger, look: Look, intent_id: str, *, previous_head: str, tip: str, tree: str, head: str
 ) -> None:
-    """The update commit of this intent was read back on the head branch: the head moves on and waits for its checks anew.
-    Raises `Rejected(lease_stale|intent_not_admitted)`, and then nothing was written."""
+    """The update commit of this intent was read back on the head branch: the head moves on and waits for its checks
+    anew. Raises `Rejected(lease_stale|intent_not_admitted)`, and then nothing was written."""
     with ledger.write() as tx:
         row = publication.locked(tx, look)
         if not settle(tx, intent_id, "done", None):

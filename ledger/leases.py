@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, insert, select, update
 
-from ledger import history, tasks
+from ledger import tasks
 from ledger.projects import Project
 from ledger.projects import get as get_project
 from ledger.reclaim import end_expired, reclaim_if_due
@@ -29,8 +29,8 @@ ENVIRONMENT = "environment"
 
 @dataclass(frozen=True, slots=True)
 class LeasedTask:
-    """A task in the hands of one worker. `expires_in_ms` and `beat_in_ms` are durations, for a client with another clock;
-    `tip` is the canonical tip as last read, or None."""
+    """A task in the hands of one worker. `expires_in_ms` and `beat_in_ms` are durations, for a client with another
+    clock; `tip` is the canonical tip as last read, or None."""
 
     lease_id: str
     token: int
@@ -116,14 +116,19 @@ def release(
             tasks.credit(tx, mine.task_id, mine.attempt_id, ENVIRONMENT, at_most=most)
         task = tasks.locked(tx, mine.task_id)
         facts: dict[str, Any] = {"attempt": mine.attempt_id, "class": failure_class, "sentence": sentence}
-        wait_ms = 0 if failure_class is None else back_off_ms(task.attempts, tx.bounds.backoff_min_ms, tx.bounds.backoff_max_ms)
+        wait_ms = (
+            0
+            if failure_class is None
+            else back_off_ms(task.attempts, tx.bounds.backoff_min_ms, tx.bounds.backoff_max_ms)
+        )
         changes = {"not_before": tx.now() + wait_ms}
         event, reason = _after_release(task)
         tasks.move(tx, task.id, event, actor=f"worker {worker_id}", reason=reason, facts=facts, changes=changes)
 
 
 def reclaim(ledger: Ledger) -> int:
-    """End every lease whose grace has passed, with exactly one `lease_expired` row each; how many. See `ledger.reclaim`."""
+    """End every lease whose grace has passed, with exactly one `lease_expired` row each; how many. See
+    `ledger.reclaim`."""
     return end_expired(ledger)
 
 
@@ -145,7 +150,9 @@ def good(now: int, grace_ms: int) -> ColumnElement[bool]:
     return leases.c.released_at.is_(None) & (leases.c.expires_at + grace_ms > now)
 
 
-def end(tx: Transaction, mine: Held, *, ending: str, failure_class: str | None = None, sentence: str | None = None) -> None:
+def end(
+    tx: Transaction, mine: Held, *, ending: str, failure_class: str | None = None, sentence: str | None = None
+) -> None:
     """End a lease that is held, and its attempt. Raises `Rejected(lease_stale)` when somebody else ended it first."""
     now = tx.now()
     guarded = update(leases).where(leases.c.id == mine.lease_id, good(now, tx.bounds.lease_grace_ms))

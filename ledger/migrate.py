@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, column, insert, inspect, select, table, text
 from sqlalchemy.engine import make_url
 
 from ledger.catalogue import LEDGER_OF_MIGRATIONS, catalogue_digest
@@ -36,10 +36,8 @@ CREATE TABLE IF NOT EXISTS {LEDGER_OF_MIGRATIONS} (
   applied_by TEXT NOT NULL,
   catalogue TEXT NOT NULL
 )"""
-_INSERT = text(
-    f"INSERT INTO {LEDGER_OF_MIGRATIONS} (number, name, sha256, breaking, applied_at, applied_by, catalogue)"  # noqa: S608 - our own name
-    " VALUES (:number, :name, :sha256, :breaking, :applied_at, :applied_by, :catalogue)"
-)
+_COLUMNS = ("number", "name", "sha256", "breaking", "applied_at", "applied_by", "catalogue")
+_OWN_ROWS = table(LEDGER_OF_MIGRATIONS, *(column(name) for name in _COLUMNS))
 
 
 class SchemaRefused(HubError):
@@ -83,18 +81,17 @@ def applied(connection: Connection) -> tuple[Applied, ...]:
     """What the database says was done to it, in order; empty for one that was never migrated."""
     if not inspect(connection).has_table(LEDGER_OF_MIGRATIONS):
         return ()
-    rows = connection.execute(text(f"SELECT * FROM {LEDGER_OF_MIGRATIONS} ORDER BY number"))  # noqa: S608 - our own name
+    rows = connection.execute(select(_OWN_ROWS).order_by(_OWN_ROWS.c.number))
     return tuple(
-        Applied(r.number, r.name, r.sha256, bool(r.breaking), r.applied_at, r.applied_by, r.catalogue)
-        for r in rows
+        Applied(r.number, r.name, r.sha256, bool(r.breaking), r.applied_at, r.applied_by, r.catalogue) for r in rows
     )
 
 
 def apply(
     engine: Engine, *, applied_by: str, clock: Clock = wall_clock, folder: Path = FOLDER
 ) -> tuple[Migration, ...]:
-    """Apply what is missing and return it. A migration that fails leaves the schema as it was before it; two programs that
-    migrate at once follow each other. Raises `SchemaRefused` when the past is not the one in the folder."""
+    """Apply what is missing and return it. A migration that fails leaves the schema as it was before it; two programs
+    that migrate at once follow each other. Raises `SchemaRefused` when the past is not the one in the folder."""
     done = []
     for migration in migrations(engine.dialect.name, folder):
         with engine.connect() as plain, (connection := writing(plain)).begin():
@@ -160,7 +157,7 @@ def _run(connection: Connection, migration: Migration, *, applied_by: str, now: 
     catalogue = catalogue_digest(connection)
     ensure(catalogue != before, f"{migration.name} changed nothing")
     row = Applied(migration.number, migration.name, migration.sha256, migration.breaking, now, applied_by, catalogue)
-    connection.execute(_INSERT, asdict(row) | {"breaking": int(migration.breaking)})
+    connection.execute(insert(_OWN_ROWS).values(**asdict(row) | {"breaking": int(migration.breaking)}))
 
 
 def status(engine: Engine) -> dict[str, object]:
@@ -177,7 +174,8 @@ def status(engine: Engine) -> dict[str, object]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`mac-schema-migrate [--status] [--json]`. Exit 0: the schema is current; 1: it is not; 2: the settings are refused."""
+    """`mac-schema-migrate [--status] [--json]`. Exit 0: the schema is current; 1: it is not; 2: the settings are
+    refused."""
     parser = argparse.ArgumentParser(prog="mac-schema-migrate", description="Bring the ledger's schema up to date.")
     parser.add_argument("--status", action="store_true", help="only report; change nothing")
     parser.add_argument("--json", action="store_true", help="report as JSON")

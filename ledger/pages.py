@@ -30,7 +30,8 @@ def page(
     cursor: str | None,
     limit: int | None,
 ) -> Page[T]:
-    """The rows of `query` after `cursor`, at most `limit` and never more than the bound. Raises `Rejected(field_invalid)`."""
+    """The rows of `query` after `cursor`, at most `limit` and never more than the bound. Raises
+    `Rejected(field_invalid)`."""
     most = max(1, min(limit or tx.bounds.page_rows_max, tx.bounds.page_rows_max))
     created, identity = table.c.created_at, table.c.id
     if cursor is not None:

@@ -1,7 +1,8 @@
-"""Projects: registered repositories, each with one canonical branch. A worker reads the repository and settles the rest."""
+"""Projects: registered repositories, each with one canonical branch. A worker reads the repository and settles the
+rest."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sqlalchemy import Row, insert, select, update
@@ -83,7 +84,13 @@ def register(
         with tx.connection.begin_nested():
             tx.connection.execute(
                 insert(projects).values(
-                    id=project_id, name=name, state="registering", paused=False, refusal_facts={}, created_at=now, **values
+                    id=project_id,
+                    name=name,
+                    state="registering",
+                    paused=False,
+                    refusal_facts={},
+                    created_at=now,
+                    **values,
                 )
             )
     except IntegrityError as taken:
@@ -163,7 +170,9 @@ def note_tip(tx: Transaction, branch_id: str, tip: str) -> None:
 
 
 def _set_paused(tx: Transaction, project_id: str, paused: bool, event: str, actor: str) -> Project:
-    change = update(projects).where(projects.c.id == project_id, projects.c.paused == (not paused)).values(paused=paused)
+    change = (
+        update(projects).where(projects.c.id == project_id, projects.c.paused == (not paused)).values(paused=paused)
+    )
     if tx.connection.execute(change).rowcount == 1:
         _note(tx, project_id, event, actor)
     return get(tx, project_id)
@@ -220,4 +229,4 @@ def _select() -> Any:
 
 
 def _project(row: Row[Any]) -> Project:
-    return Project(**row._mapping)  # noqa: SLF001 - the public way to a row's columns by name
+    return Project(**{field.name: getattr(row, field.name) for field in fields(Project)})

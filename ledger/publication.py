@@ -34,10 +34,12 @@ class Look:
 
 
 def begin(tx: Transaction, task: Task, attempt_id: str, evidence_id: str, *, head: str | None) -> str:
-    """The publication of an evidence that was just taken in, due at once; its branch's bell is rung. What the task lost at
-    the front of the line before is carried over."""
+    """The publication of an evidence that was just taken in, due at once; its branch's bell is rung. What the task
+    lost at the front of the line before is carried over."""
     now, publication_id = tx.now(), tx.new_id("pub")
-    branch_id = tx.connection.execute(select(branches.c.id).where(branches.c.project_id == task.project_id)).scalar_one()
+    branch_id = tx.connection.execute(
+        select(branches.c.id).where(branches.c.project_id == task.project_id)
+    ).scalar_one()
     tx.connection.execute(
         insert(publications).values(
             id=publication_id,
@@ -88,7 +90,9 @@ def due(ledger: Ledger, branch_id: str, holder: str) -> Look | None:
         if row is None:
             return None
         generation = tx.connection.execute(select(branches.c.generation).where(branches.c.id == branch_id)).scalar_one()
-        look = Look(row.id, row.task_id, branch_id, holder, row.look_token + 1, generation, now + tx.bounds.land_slot_ms)
+        look = Look(
+            row.id, row.task_id, branch_id, holder, row.look_token + 1, generation, now + tx.bounds.land_slot_ms
+        )
         tx.connection.execute(
             update(publications)
             .where(c.id == row.id)
@@ -128,6 +132,7 @@ def wake(
     branch_id: str,
     *,
     head: str | None = None,
+    head_branch: str | None = None,
     pull_request: int | None = None,
     all_in_line: bool = False,
 ) -> int:
@@ -139,6 +144,9 @@ def wake(
     if head is not None:
         of_evidence = select(evidence.c.id).where(evidence.c.id == c.evidence_id, evidence.c.head == head).exists()
         concerned.append((c.head == head) | of_evidence)
+    if head_branch is not None:
+        of_task = select(tasks.c.id).where(tasks.c.id == c.task_id, tasks.c.head_branch == head_branch)
+        concerned.append(of_task.exists())
     if pull_request is not None:
         of_task = select(tasks.c.id).where(tasks.c.id == c.task_id, tasks.c.pull_request == pull_request)
         concerned.append(of_task.exists())
@@ -158,9 +166,16 @@ def raise_generation(tx: Transaction, branch_id: str) -> None:
     tx.connection.execute(change.values(generation=branches.c.generation + 1))
 
 
+def has_open_intent(tx: Transaction, publication_id: str) -> bool:
+    """Whether an intent of this publication is not settled yet."""
+    c = intents.c
+    query = select(c.id).where(c.publication_id == publication_id, c.state == "open")
+    return tx.connection.execute(query).one_or_none() is not None
+
+
 def locked(tx: Transaction, look: Look) -> Row[Any]:
-    """The publication of a look that still counts, locked. Raises `Rejected(lease_stale)` when somebody else looks at it
-    now, or when it is closed."""
+    """The publication of a look that still counts, locked. Raises `Rejected(lease_stale)` when somebody else looks at
+    it now, or when it is closed."""
     c = publications.c
     query = select(publications).where(c.id == look.publication_id).with_for_update()
     row = tx.connection.execute(query).one_or_none()
@@ -222,4 +237,5 @@ def _carried(tx: Transaction, task_id: str) -> dict[str, Any]:
     c = publications.c
     query = select(c.front_ms, c.passed, c.yielded).where(c.task_id == task_id).order_by(c.created_at.desc()).limit(1)
     before = tx.connection.execute(query).one_or_none()
-    return {"front_ms": 0, "passed": 0, "yielded": 0} if before is None else dict(before._mapping)  # noqa: SLF001 - the public way to a row's columns by name
+    names = ("front_ms", "passed", "yielded")
+    return dict.fromkeys(names, 0) if before is None else {name: getattr(before, name) for name in names}

@@ -1,14 +1,15 @@
-"""Writing down what was decided, and the part of each decision that is the ledger's own: one transaction for one decision."""
+"""Writing down what was decided, and the part of each decision that is the ledger's own: one transaction for one
+decision."""
 
 from collections.abc import Mapping
 from typing import Any, assert_never
 
 from sqlalchemy import Row, case, select
 
-from ledger import history, leases, line, publication, tasks
+from ledger import leases, line, publication, tasks
 from ledger.publication import Look
 from ledger.session import Ledger, Transaction
-from ledger.tables import attempts, branches, intents, verdicts
+from ledger.tables import attempts, branches, publications, verdicts
 from ledger.tasks import Task
 from pipeline.decisions import (
     Block,
@@ -26,7 +27,7 @@ from pipeline.decisions import (
     Wait,
     name,
 )
-from pipeline.errors import FactValue, ensure
+from pipeline.errors import ensure
 from pipeline.facts import VerdictResult
 from pipeline.reasons import Reason
 from pipeline.states import TERMINAL, Event, State
@@ -48,11 +49,13 @@ _SAYS_NOTHING = frozenset(
 
 
 def record(ledger: Ledger, look: Look, decision: Decision, *, next_look_at: int) -> int | None:
-    """Write the decision down, with its effects inside the ledger; when the publication is looked at next (None: closed).
+    """Write the decision down, with its effects inside the ledger; when the publication is looked at next (None:
+    closed).
 
-    A history row is written only when the decision or its reason changed, and `since` moves only then. If a fact arrived
-    after the look began, the next look is now and not `next_look_at`. For a decision that acts on the remote, the look
-    stays with its holder. Raises `Rejected(lease_stale)` when the look no longer counts; then nothing was written.
+    A history row is written only when the decision or its reason changed, and `since` moves only then. If a fact
+    arrived after the look began, the next look is now and not `next_look_at`. For a decision that acts on the remote,
+    the look stays with its holder. Raises `Rejected(lease_stale)` when the look no longer counts; then nothing was
+    written.
     """
     with ledger.write() as tx:
         row = publication.locked(tx, look)
@@ -63,8 +66,7 @@ def record(ledger: Ledger, look: Look, decision: Decision, *, next_look_at: int)
         if (row.decision, row.reason) != (values["decision"], values["reason"]):
             _note(tx, look, row, values)
         line.turn(tx, row.branch_id)
-        c = publication.publications.c
-        at = tx.connection.execute(select(c.next_look_at).where(c.id == row.id)).scalar_one()
+        at = tx.connection.execute(select(publications.c.next_look_at).where(publications.c.id == row.id)).scalar_one()
         return None if at is None else int(at)
 
 
@@ -130,7 +132,7 @@ def _note(tx: Transaction, look: Look, row: Row[Any], values: Mapping[str, Any])
 def _own_part(tx: Transaction, row: Row[Any], task: Task, decision: Decision) -> dict[str, Any]:
     match decision:
         case Block():
-            return _block(tx, row, task, decision)
+            return _block(tx, task, decision)
         case Wait():
             return _wait(tx, row, task, decision)
         case SendBack():
@@ -149,7 +151,7 @@ def _own_part(tx: Transaction, row: Row[Any], task: Task, decision: Decision) ->
             assert_never(decision)
 
 
-def _block(tx: Transaction, row: Row[Any], task: Task, decision: Block) -> dict[str, Any]:
+def _block(tx: Transaction, task: Task, decision: Block) -> dict[str, Any]:
     facts = dict(decision.facts)
     if task.state is State.BLOCKED:
         if task.reason != decision.reason.value:
@@ -195,7 +197,9 @@ def _send_back(tx: Transaction, row: Row[Any], task: Task, decision: SendBack) -
     tasks.credit(tx, task.id, row.attempt_id, f"sent_back_{task.sent_back + 1}")
     changes = _offered_again(tx, row, directive=decision.directive, facts=dict(decision.facts))
     changes |= {"sent_back": task.sent_back + 1, "not_before": now}
-    tasks.move(tx, task.id, Event.SEND_BACK, reason=decision.reason, facts=dict(decision.facts), changes=changes, actor=ACTOR)
+    tasks.move(
+        tx, task.id, Event.SEND_BACK, reason=decision.reason, facts=dict(decision.facts), changes=changes, actor=ACTOR
+    )
     kept_until = now + tx.bounds.task_lease_ms if row.in_line else None
     return publication.closing(tx, "sent_back") | {"kept_until": kept_until}
 
@@ -204,7 +208,10 @@ def _return(tx: Transaction, row: Row[Any], task: Task, decision: Return) -> dic
     _no_open_intent(tx, row)
     _unblock(tx, row, task)
     verdict = tx.connection.execute(
-        select(verdicts).where(verdicts.c.evidence_id == row.evidence_id).order_by(verdicts.c.created_at.desc()).limit(1)
+        select(verdicts)
+        .where(verdicts.c.evidence_id == row.evidence_id)
+        .order_by(verdicts.c.created_at.desc())
+        .limit(1)
     ).one_or_none()
     findings = [] if verdict is None else verdict.document["findings"]
     environment = verdict is not None and verdict.result == VerdictResult.ENVIRONMENT
@@ -212,7 +219,9 @@ def _return(tx: Transaction, row: Row[Any], task: Task, decision: Return) -> dic
         most = tx.bounds.environment_credits_max
         tasks.credit(tx, task.id, row.attempt_id, leases.ENVIRONMENT, at_most=most)
     left = tasks.locked(tx, task.id).attempts_left
-    wait_ms = leases.back_off_ms(task.attempts, tx.bounds.backoff_min_ms, tx.bounds.backoff_max_ms) if environment else 0
+    wait_ms = (
+        leases.back_off_ms(task.attempts, tx.bounds.backoff_min_ms, tx.bounds.backoff_max_ms) if environment else 0
+    )
     changes = _offered_again(tx, row, directive="findings", facts={**decision.facts, "findings": findings})
     changes |= {"not_before": tx.now() + wait_ms}
     event = Event.RETURN if left > 0 else Event.EXHAUST
@@ -240,7 +249,5 @@ def _offered_again(tx: Transaction, row: Row[Any], *, directive: str, facts: dic
 
 
 def _no_open_intent(tx: Transaction, row: Row[Any]) -> None:
-    c = intents.c
-    query = select(c.id).where(c.branch_id == row.branch_id, c.state == "open", c.publication_id == row.id)
-    found = tx.connection.execute(query).one_or_none()
-    ensure(found is None, "a publication with an open intent is settled before it is closed")
+    unsettled = publication.has_open_intent(tx, row.id)
+    ensure(not unsettled, "a publication with an open intent is settled before it is closed")

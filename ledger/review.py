@@ -35,7 +35,7 @@ def record_verdict(
         verdict_id = _insert(tx, row, verdict, contract_digest, verifier_green=verifier_green)
         values = publication.again_now(tx)
         if verdict.result is VerdictResult.APPROVED and task.deliverable is Deliverable.CODE:
-            values |= _approve(tx, row, task, waits_for_person=bool(_persons(verdict)))
+            values |= _approve(tx, task, waits_for_person=bool(_persons(verdict)))
         publication.write(tx, look, **values)
         facts: dict[str, Json] = {"verdict": verdict_id, "digest": verdict.digest, "contract": contract_digest}
         publication.note(tx, look, f"verdict_{verdict.result.value}", facts=facts)
@@ -44,7 +44,8 @@ def record_verdict(
 
 
 def record_push(ledger: Ledger, look: Look, head: str) -> None:
-    """The hub pushed `head` to the task's branch, as was read back. Looks again at once. Raises `Rejected(lease_stale)`."""
+    """The hub pushed `head` to the task's branch, as was read back. Looks again at once. Raises
+    `Rejected(lease_stale)`."""
     with ledger.write() as tx:
         row = publication.locked(tx, look)
         tasks.change(tx, row.task_id, pushed_head=head)
@@ -123,7 +124,7 @@ def _persons(verdict: Verdict) -> list[str]:
     return sorted({finding.code for finding in verdict.findings if finding.weight == "person"})
 
 
-def _approve(tx: Transaction, row: Row[Any], task: Task, *, waits_for_person: bool) -> dict[str, Any]:
+def _approve(tx: Transaction, task: Task, *, waits_for_person: bool) -> dict[str, Any]:
     place = {
         "line_priority": task.priority if task.line_priority is None else task.line_priority,
         "line_at": tx.now() if task.line_at is None else task.line_at,

@@ -1,4 +1,5 @@
-"""The ledger as the other rooms hold it: transactions with a clock, new ids, and a bell that is rung after the commit."""
+"""The ledger as the other rooms hold it: transactions with a clock, new ids, and a bell that is rung after the
+commit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,8 @@ class Ledger:
         bounds: Bounds | None = None,
         bell: Bell | None = None,
     ) -> "Ledger":
-        """The ledger at `url`. Raises `SchemaRefused` by name unless its schema is exactly the one this version knows."""
+        """The ledger at `url`. Raises `SchemaRefused` by name unless its schema is exactly the one this version
+        knows."""
         engine = connect(url)
         try:
             verify(engine)
@@ -83,7 +85,8 @@ class Ledger:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """A transaction that may write. It commits when the block ends, rolls back when it raises, and rings afterwards."""
+        """A transaction that may write. It commits when the block ends, rolls back when it raises, and rings
+        afterwards."""
         with self.engine.connect() as plain:
             connection = writing(plain)
             with connection.begin():

@@ -34,7 +34,8 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class LandSlot:
-    """The right itself. Holding the object is not enough: it is lost at `expires_at`, or when a larger token was given."""
+    """The right itself. Holding the object is not enough: it is lost at `expires_at`, or when a larger token was
+    given."""
 
     branch_id: str
     token: int
@@ -81,7 +82,8 @@ def take_slot(
 
 
 def renew(ledger: Ledger, slot: LandSlot) -> LandSlot:
-    """The same slot for longer. Raises `Rejected(slot_lost)` once it has expired or was given on, and changes nothing."""
+    """The same slot for longer. Raises `Rejected(slot_lost)` once it has expired or was given on, and changes
+    nothing."""
     with ledger.write() as tx:
         now = tx.now()
         expires_at = now + tx.bounds.land_slot_ms

@@ -163,7 +163,7 @@ leases = Table(
     whole("released_at", null=True),
 )
 
-credits = Table(
+credited = Table(
     "credits",
     metadata,
     text("id", key=True),

@@ -1,7 +1,7 @@
 """Tasks, and the only writer of their state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Row, func, insert, select, update
@@ -10,7 +10,7 @@ from ledger import history
 from ledger.pages import Page, page, resolve
 from ledger.projects import Project
 from ledger.session import Transaction
-from ledger.tables import credits, tasks
+from ledger.tables import credited, tasks
 from ledger.upsert import insert_absent
 from pipeline.canonical import Json
 from pipeline.errors import FactValue, Rejected, ensure
@@ -76,7 +76,9 @@ def create(
 ) -> Task:
     """A new task, open. Raises `Rejected(project_not_ready)` until the project's repository was read."""
     if project.state != "ready":
-        raise Rejected(Refusal.PROJECT_NOT_READY, {"project": project.name, "problem": project.refusal or project.state})
+        raise Rejected(
+            Refusal.PROJECT_NOT_READY, {"project": project.name, "problem": project.refusal or project.state}
+        )
     task_id, now = tx.new_id("task"), tx.now()
     tx.connection.execute(
         insert(tasks).values(
@@ -201,7 +203,7 @@ def credit(tx: Transaction, task_id: str, attempt_id: str, reason: str, *, at_mo
         "reason": reason,
         "created_at": tx.now(),
     }
-    if not insert_absent(tx, credits, row):
+    if not insert_absent(tx, credited, row):
         return False
     change(tx, task_id, credits=tasks.c.credits + 1)
     return True
@@ -209,14 +211,14 @@ def credit(tx: Transaction, task_id: str, attempt_id: str, reason: str, *, at_mo
 
 def credits_for(tx: Transaction, task_id: str, reason: str) -> int:
     """How often the task was credited for that reason."""
-    query = select(func.count()).select_from(credits)
+    query = select(func.count()).select_from(credited)
     return int(
-        tx.connection.execute(query.where(credits.c.task_id == task_id, credits.c.reason == reason)).scalar_one()
+        tx.connection.execute(query.where(credited.c.task_id == task_id, credited.c.reason == reason)).scalar_one()
     )
 
 
 def _task(row: Row[Any]) -> Task:
-    values = dict(row._mapping)  # noqa: SLF001 - the public way to a row's columns by name
+    values = {field.name: getattr(row, field.name) for field in fields(Task)}
     values["state"] = State(values["state"])
     values["deliverable"] = Deliverable(values["deliverable"])
     return Task(**values)
