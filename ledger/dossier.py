@@ -156,7 +156,7 @@ def _publication_facts(row: Row[Any], task: Task) -> PublicationFacts:
 
 def _evidence_facts(tx: Transaction, row: Row[Any], verdict: Row[Any] | None) -> EvidenceFacts:
     newest = select(evidence.c.id).where(evidence.c.task_id == row.publications_task_id)
-    latest = tx.connection.execute(newest.order_by(evidence.c.created_at.desc(), evidence.c.id.desc()).limit(1))
+    latest = tx.connection.execute(newest.order_by(evidence.c.number.desc()).limit(1))
     return EvidenceFacts(
         digest=row.evidence_digest,
         head=row.evidence_head or "",
@@ -169,7 +169,7 @@ def _evidence_facts(tx: Transaction, row: Row[Any], verdict: Row[Any] | None) ->
 
 def _verdict(tx: Transaction, evidence_id: str) -> Row[Any] | None:
     of_evidence = select(verdicts).where(verdicts.c.evidence_id == evidence_id)
-    return tx.connection.execute(of_evidence.order_by(verdicts.c.created_at.desc()).limit(1)).one_or_none()
+    return tx.connection.execute(of_evidence.order_by(verdicts.c.number.desc()).limit(1)).one_or_none()
 
 
 def _verdict_facts(row: Row[Any], verdict: Row[Any]) -> VerdictFacts:

@@ -99,6 +99,7 @@ def submit(ledger: Ledger, lease_id: str, token: int, worker_id: str, document: 
                 id=evidence_id,
                 task_id=task.id,
                 attempt_id=mine.attempt_id,
+                number=task.attempts,
                 kind=kind.value,
                 digest=value.digest,
                 document=dict(document),

@@ -163,7 +163,7 @@ def _problem(tx: Transaction, row: Row[Any], slot: LandSlot) -> str | None:
     task = tasks.locked(tx, row.task_id)
     paused = select(projects.c.paused).where(projects.c.id == row.project_id)
     newest = select(evidence.c.id).where(evidence.c.task_id == row.task_id)
-    latest = tx.connection.execute(newest.order_by(evidence.c.created_at.desc(), evidence.c.id.desc()).limit(1))
+    latest = tx.connection.execute(newest.order_by(evidence.c.number.desc()).limit(1))
     checks = (
         (slot.branch_id != row.branch_id, "the slot is another branch's"),
         (task.state is not State.LANDING, f"the task is {task.state.value}"),

@@ -64,6 +64,8 @@ def retry(tx: Transaction, task_id: str, *, why: str, actor: str) -> Task:
     open."""
     row = _live(tx, task_id)
     _no_intent(tx, row)
+    if row is not None and publication.landing_recorded(tx, row):
+        raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": "a landing of this task is recorded"})
     facts: dict[str, Json] = {"why": why, "publication": row}
     tasks.move(tx, task_id, Event.RETRY, actor=actor, facts=facts, changes={"not_before": tx.now(), "directive": None})
     newest = select(attempts.c.id).where(attempts.c.task_id == task_id).order_by(attempts.c.number.desc()).limit(1)

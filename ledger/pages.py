@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Row, Select, Table, and_, or_
+from sqlalchemy import Row, Select, Table, and_, or_, select
 
 from ledger.session import Transaction
 from pipeline.errors import Rejected
@@ -49,13 +49,15 @@ def resolve(tx: Transaction, table: Table, prefix: str, given: str, unknown: Rej
     start = given if given.startswith(prefix) else prefix + given
     if not given or not start.replace("_", "").isalnum():
         raise unknown
-    query = table.select().with_only_columns(table.c.id)
-    found = tx.connection.execute(query.where(table.c.id >= start, table.c.id < start + "~").limit(2)).scalars().all()
-    if len(found) == 2 and start not in found:
+    if tx.connection.execute(select(table.c.id).where(table.c.id == start)).one_or_none() is not None:
+        return start
+    like = select(table.c.id).where(table.c.id.startswith(start, autoescape=True)).limit(2)
+    found = tx.connection.execute(like).scalars().all()
+    if len(found) == 2:
         raise Rejected(Refusal.ID_AMBIGUOUS, {"prefix": given})
     if not found:
         raise unknown
-    return start if start in found else str(found[0])
+    return str(found[0])
 
 
 def _position(cursor: str) -> tuple[int, str]:

@@ -74,14 +74,14 @@ def complete(ledger: Ledger, look: Look, outcome: Landed | Approved) -> None:
                 facts = _approve(tx, row, digest)
             case _:
                 assert_never(outcome)
+        if isinstance(outcome, Landed):
+            line.passed_by(tx, row.branch_id, row.task_id)  # while the line is still the one it landed in
         tasks.move(tx, row.task_id, Event.COMPLETE, facts=facts, actor="hub")
         line.forget_kept(tx, row.task_id)
         how = "landed" if isinstance(outcome, Landed) else "approved"
         landing = LandingRecord.PROVEN if isinstance(outcome, Landed) else LandingRecord.NONE
         publication.write(tx, look, **publication.closing(tx, how), landing=landing.value, landing_facts=facts)
         publication.note(tx, look, how, from_state=row.state, to_state="closed", facts=facts)
-        if isinstance(outcome, Landed):
-            line.passed_by(tx, row.branch_id, row.task_id)
         line.turn(tx, row.branch_id)
         publication.wake(tx, row.branch_id, all_in_line=True)
 
@@ -158,7 +158,7 @@ def _approve(tx: Transaction, row: Row[Any], verdict_digest: str) -> dict[str, J
     if task.deliverable is not Deliverable.REPORT:
         raise Rejected(Refusal.FORCE_COMPLETE_REFUSED)
     newest = select(verdicts).where(verdicts.c.evidence_id == row.evidence_id)
-    verdict = tx.connection.execute(newest.order_by(verdicts.c.created_at.desc()).limit(1)).one_or_none()
+    verdict = tx.connection.execute(newest.order_by(verdicts.c.number.desc()).limit(1)).one_or_none()
     approved = verdict is not None and verdict.result == VerdictResult.APPROVED and verdict.digest == verdict_digest
     if not approved:
         raise Rejected(Refusal.PROOF_REFUSED, {"step": "completion", "problem": "the verdict is not an approval"})

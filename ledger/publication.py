@@ -7,13 +7,14 @@ looked at, so that one that cannot be looked at starves nobody.
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, update
 
 from ledger import history
 from ledger.session import Ledger, Transaction
 from ledger.tables import branches, evidence, intents, publications, tasks
 from ledger.tasks import Task
 from pipeline.errors import Rejected
+from pipeline.facts import LandingRecord
 from pipeline.refusals import Refusal
 
 
@@ -48,6 +49,7 @@ def begin(tx: Transaction, task: Task, attempt_id: str, evidence_id: str, *, hea
             task_id=task.id,
             attempt_id=attempt_id,
             evidence_id=evidence_id,
+            number=task.attempts,
             state="active",
             facts={},
             sticky=False,
@@ -173,6 +175,12 @@ def has_open_intent(tx: Transaction, publication_id: str) -> bool:
     return tx.connection.execute(query).one_or_none() is not None
 
 
+def landing_recorded(tx: Transaction, publication_id: str) -> bool:
+    """Whether the branch contains this publication's change, proven or not, as far as was recorded."""
+    query = select(publications.c.landing).where(publications.c.id == publication_id)
+    return bool(tx.connection.execute(query).scalar_one() != LandingRecord.NONE)
+
+
 def locked(tx: Transaction, look: Look) -> Row[Any]:
     """The publication of a look that still counts, locked. Raises `Rejected(lease_stale)` when somebody else looks at
     it now, or when it is closed."""
@@ -227,15 +235,19 @@ def _due_in(tx: Transaction, state: str, limit: int) -> list[str]:
         select(c.branch_id)
         .where(c.state == state, c.next_look_at.is_not(None), c.next_look_at <= now)
         .where(c.look_expires_at.is_(None) | (c.look_expires_at <= now))
-        .order_by(c.fresh.desc(), c.next_look_at, c.id)
+        .group_by(c.branch_id)
+        .order_by(func.max(c.fresh).desc(), func.min(c.next_look_at), c.branch_id)
         .limit(limit)
     )
     return [str(found) for found in tx.connection.execute(query).scalars()]
 
 
 def _carried(tx: Transaction, task_id: str) -> dict[str, Any]:
+    """What the task's last publication had used up at the front of the line, its running time included."""
     c = publications.c
-    query = select(c.front_ms, c.passed, c.yielded).where(c.task_id == task_id).order_by(c.created_at.desc()).limit(1)
-    before = tx.connection.execute(query).one_or_none()
-    names = ("front_ms", "passed", "yielded")
-    return dict.fromkeys(names, 0) if before is None else {name: getattr(before, name) for name in names}
+    query = select(c.front_ms, c.front_since, c.passed, c.yielded).where(c.task_id == task_id)
+    before = tx.connection.execute(query.order_by(c.number.desc()).limit(1)).one_or_none()
+    if before is None:
+        return {"front_ms": 0, "passed": 0, "yielded": 0}
+    running = 0 if before.front_since is None else max(0, tx.now() - before.front_since)
+    return {"front_ms": before.front_ms + running, "passed": before.passed, "yielded": before.yielded}

@@ -208,10 +208,7 @@ def _return(tx: Transaction, row: Row[Any], task: Task, decision: Return) -> dic
     _no_open_intent(tx, row)
     _unblock(tx, row, task)
     verdict = tx.connection.execute(
-        select(verdicts)
-        .where(verdicts.c.evidence_id == row.evidence_id)
-        .order_by(verdicts.c.created_at.desc())
-        .limit(1)
+        select(verdicts).where(verdicts.c.evidence_id == row.evidence_id).order_by(verdicts.c.number.desc()).limit(1)
     ).one_or_none()
     findings = [] if verdict is None else verdict.document["findings"]
     environment = verdict is not None and verdict.result == VerdictResult.ENVIRONMENT

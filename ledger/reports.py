@@ -54,7 +54,7 @@ def _said(reason: str | None, facts: Mapping[str, Any] | None) -> Shown:
 
 
 def _evidence(tx: Transaction, task_id: str) -> Shown | None:
-    newest = select(evidence).where(evidence.c.task_id == task_id).order_by(evidence.c.created_at.desc()).limit(1)
+    newest = select(evidence).where(evidence.c.task_id == task_id).order_by(evidence.c.number.desc()).limit(1)
     row = tx.connection.execute(newest).one_or_none()
     if row is None:
         return None
@@ -63,7 +63,7 @@ def _evidence(tx: Transaction, task_id: str) -> Shown | None:
 
 
 def _review(tx: Transaction, evidence_id: str) -> Shown | None:
-    newest = select(verdicts).where(verdicts.c.evidence_id == evidence_id).order_by(verdicts.c.created_at.desc())
+    newest = select(verdicts).where(verdicts.c.evidence_id == evidence_id).order_by(verdicts.c.number.desc())
     row = tx.connection.execute(newest.limit(1)).one_or_none()
     if row is None:
         return None
@@ -92,5 +92,5 @@ def _proof(tx: Transaction, publication_id: str) -> Shown | None:
 
 
 def _newest_publication(tx: Transaction, task_id: str) -> Row[Any] | None:
-    newest = select(publications).where(publications.c.task_id == task_id).order_by(publications.c.created_at.desc())
+    newest = select(publications).where(publications.c.task_id == task_id).order_by(publications.c.number.desc())
     return tx.connection.execute(newest.limit(1)).one_or_none()

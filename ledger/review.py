@@ -83,6 +83,7 @@ def wave_through(tx: Transaction, publication_id: str, *, actor: str) -> None:
 def _insert(tx: Transaction, row: Row[Any], verdict: Verdict, contract_digest: str, *, verifier_green: bool) -> str:
     verdict_id = tx.new_id("verdict")
     worker_id = tx.connection.execute(select(attempts.c.worker_id).where(attempts.c.id == row.attempt_id)).scalar_one()
+    made = select(func.count()).where(verdicts.c.evidence_id == row.evidence_id)
     rejecting = sorted([f.code, f.path or ""] for f in verdict.findings if f.weight == "reject")
     findings_digest = digest(rejecting)
     tx.connection.execute(
@@ -91,6 +92,7 @@ def _insert(tx: Transaction, row: Row[Any], verdict: Verdict, contract_digest: s
             task_id=row.task_id,
             publication_id=row.id,
             evidence_id=row.evidence_id,
+            number=tx.connection.execute(made).scalar_one() + 1,
             worker_id=worker_id,
             result=verdict.result.value,
             contract_digest=contract_digest,

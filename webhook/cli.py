@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 
 import click
 
-from ledger.migrate import SchemaRefused
 from ledger.settings import SettingsRefused
 from pipeline.errors import HubError, Rejected, Unavailable
 from webhook.cli_config import config
@@ -75,11 +74,8 @@ def run(argv: list[str] | None = None) -> int:
         _say(away.code, str(away))
         return 5
     except SettingsRefused as refused:
-        _say(refused.code, refused.sentence)
-        return 2
-    except SchemaRefused as refused:
         _say(refused.code, str(refused))
-        return 1
+        return 2
     except HubError as broken:
         _say(broken.code, str(broken))
         return 1

@@ -6,6 +6,7 @@ nothing else, and ends by itself within the hour.
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import requests
@@ -80,7 +81,7 @@ def assertion(app_id: str, private_key_pem: str, now: int) -> str:
     return f"{signed}.{_base64url(key.sign(signed.encode(), PKCS1v15(), SHA256()))}"
 
 
-def _segment(document: dict[str, str | int]) -> str:
+def _segment(document: Mapping[str, object]) -> str:
     return _base64url(json.dumps(document, separators=(",", ":")).encode())
 
 

@@ -13,15 +13,14 @@ from urllib.parse import parse_qs
 
 from flask import Flask, Response, jsonify, request
 from github_webhook import Webhook
-from werkzeug.exceptions import RequestEntityTooLarge
 
+from ledger import deliveries
 from ledger.session import Ledger
 from pipeline.canonical import digest_bytes
 from pipeline.errors import InvariantBroken, Rejected, ensure
 from pipeline.refusals import Refusal
 from webhook import events, hints
 from webhook.auth import open_to_all
-from webhook.hints import Delivery
 
 ROUTE = "/github/webhook"
 HEADER_CHARS_MAX = 64
@@ -57,20 +56,27 @@ class Receiver(Webhook):  # type: ignore[misc]  # the package has no types
         raw = self._raw_body()
         check_signature(raw, request.headers.get("X-Hub-Signature-256"), self._secrets)
         name, guid = _header("X-GitHub-Event"), _header("X-GitHub-Delivery")
-        delivery = Delivery(guid, name, digest_bytes(raw), events.parse(name, _payload(raw)))
-        with self._ledger.write() as tx:
-            taken = hints.take(tx, delivery)
-        return jsonify({"delivery": guid, "duplicate": taken.duplicate, "ignored": taken.ignored}), 202
+        event = events.parse(name, _payload(raw))
+        hint = hints.hint(event)
+        new = deliveries.receive(
+            self._ledger,
+            guid=guid,
+            event=name,
+            action=getattr(event, "action", None),
+            body_sha256=digest_bytes(raw),
+            hint=hint,
+        )
+        return jsonify({"delivery": guid, "duplicate": not new, "ignored": hint is None}), 202
 
     def _raw_body(self) -> bytes:
-        too_large = Rejected(Refusal.BODY_TOO_LARGE, {"limit": self._body_bytes_max})
-        request.max_content_length = self._body_bytes_max
-        if (request.content_length or 0) > self._body_bytes_max:
-            raise too_large
-        try:
-            return request.get_data()
-        except RequestEntityTooLarge:
-            raise too_large from None
+        """The body as it was sent. One byte more than is allowed is read at most, whatever the sender announced."""
+        limit = self._body_bytes_max
+        request.max_content_length = limit + 1
+        announced = request.content_length or 0
+        raw = b"" if announced > limit else request.get_data()
+        if announced > limit or len(raw) > limit:
+            raise Rejected(Refusal.BODY_TOO_LARGE, {"limit": limit})
+        return raw
 
 
 def check_signature(raw: bytes, signature: str | None, secrets: Sequence[bytes]) -> None:

@@ -181,6 +181,7 @@ CREATE TABLE evidence (
   id TEXT NOT NULL PRIMARY KEY,
   task_id TEXT NOT NULL REFERENCES tasks (id),
   attempt_id TEXT NOT NULL UNIQUE REFERENCES attempts (id),
+  number INTEGER NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('repository_change', 'operator_result')),
   digest TEXT NOT NULL,
   document TEXT NOT NULL,
@@ -189,10 +190,9 @@ CREATE TABLE evidence (
   verified_base TEXT,
   bundle_id TEXT UNIQUE REFERENCES bundles (id),
   created_at INTEGER NOT NULL,
+  UNIQUE (task_id, number),
   CHECK (kind <> 'repository_change' OR (head IS NOT NULL AND tree IS NOT NULL AND verified_base IS NOT NULL))
 ) STRICT;
-
-CREATE INDEX evidence_of_task ON evidence (task_id, created_at);
 
 CREATE TABLE publications (
   id TEXT NOT NULL PRIMARY KEY,
@@ -201,6 +201,7 @@ CREATE TABLE publications (
   task_id TEXT NOT NULL REFERENCES tasks (id),
   attempt_id TEXT NOT NULL UNIQUE REFERENCES attempts (id),
   evidence_id TEXT NOT NULL UNIQUE REFERENCES evidence (id),
+  number INTEGER NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('active', 'parked', 'closed')),
   closed_as TEXT,
   closed_at INTEGER,
@@ -236,6 +237,7 @@ CREATE TABLE publications (
   passed INTEGER NOT NULL,
   yielded INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
+  UNIQUE (task_id, number),
   CHECK ((state = 'closed') = (next_look_at IS NULL)),
   CHECK ((state = 'closed') = (closed_as IS NOT NULL)),
   CHECK (state <> 'parked' OR reason IS NOT NULL),
@@ -244,7 +246,6 @@ CREATE TABLE publications (
 ) STRICT;
 
 CREATE UNIQUE INDEX publications_one_live ON publications (task_id) WHERE state <> 'closed';
-CREATE INDEX publications_of_task ON publications (task_id, created_at);
 CREATE INDEX publications_due_on_branch ON publications (branch_id, next_look_at) WHERE next_look_at IS NOT NULL;
 CREATE INDEX publications_due ON publications (state, next_look_at, fresh) WHERE next_look_at IS NOT NULL;
 CREATE INDEX publications_line ON publications (branch_id, line_priority DESC, line_at) WHERE in_line = 1;
@@ -256,6 +257,7 @@ CREATE TABLE verdicts (
   task_id TEXT NOT NULL REFERENCES tasks (id),
   publication_id TEXT NOT NULL REFERENCES publications (id),
   evidence_id TEXT NOT NULL REFERENCES evidence (id),
+  number INTEGER NOT NULL,
   worker_id TEXT NOT NULL REFERENCES workers (id),
   result TEXT NOT NULL CHECK (result IN ('approved', 'rejected', 'environment')),
   contract_digest TEXT NOT NULL,
@@ -265,10 +267,10 @@ CREATE TABLE verdicts (
   verifier_green INTEGER NOT NULL CHECK (verifier_green IN (0, 1)),
   findings_digest TEXT NOT NULL,
   deterministic INTEGER NOT NULL CHECK (deterministic IN (0, 1)),
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  UNIQUE (evidence_id, number)
 ) STRICT;
 
-CREATE INDEX verdicts_of_evidence ON verdicts (evidence_id, created_at);
 CREATE INDEX verdicts_of_task ON verdicts (task_id, findings_digest);
 
 CREATE TABLE intents (
