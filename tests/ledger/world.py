@@ -230,6 +230,15 @@ class World:
             lambda intent, token, at: {"intent": intent, "slot_token": token, "committed_at": at},
         )
 
+    def offered(self, worker: str) -> LeasedTask | None:
+        """What that worker gets when it asks."""
+        return leases.lease(self.ledger, self.worker(worker))
+
+    def attempts_left(self, task_id: str) -> int:
+        """How many attempts the task has left."""
+        with self.ledger.read() as tx:
+            return tasks.get(tx, task_id).attempts_left
+
     def state(self, task_id: str) -> str:
         """The state of the task."""
         with self.ledger.read() as tx:
