@@ -8,8 +8,8 @@ from pipeline.intent import Update
 from workers.mirror import Mirror
 
 
-def change_of(mirror: Mirror, evidence: EvidenceFacts, updates: Sequence[Update], *, head: Sha, tip: Sha) -> Change:
-    """The facts of this head on this tip. Raises `Unavailable` when a commit is not in the mirror.
+def change_of(mirror: Mirror, evidence: EvidenceFacts, *, head: Sha, tip: Sha, belonging: bool) -> Change:
+    """The facts of this head on this tip; `belonging`: the remote's own head is of the evidence. Raises `Unavailable` when a commit is not in the mirror.
 
     `contract_met_at_tip` is True here; who knows the contract replaces it.
     """
@@ -23,7 +23,7 @@ def change_of(mirror: Mirror, evidence: EvidenceFacts, updates: Sequence[Update]
         contains_tip=mirror.is_ancestor(tip, head),
         contained_in_tip=contained,
         contains_verified_base=_contains(mirror, evidence.verified_base, head),
-        belongs=belongs(mirror, evidence.head, updates, head),
+        belongs=belonging,
         merged_tree=commits[tip].tree if contained else mirror.merge_tree(tip, head).tree,
         linear=not mirror.merges_between(tip, head),
     )

@@ -86,6 +86,17 @@ def installation_of(key: AppKey, full_name: str) -> tuple[int, Mapping[str, str]
     return int(rest.field(answer, "id")), dict(rest.field(answer, "permissions"))
 
 
+def repository_id_of(key: AppKey, installation_id: int, full_name: str) -> int:
+    """The number of a repository that is known by its name only, read with a token for just that name. Used once, at
+    registration: from then on the number is what counts. Raises as `mint_token`."""
+    app = Rest(key.api_url, Auth.AppAuth(key.app_id, key.private_key), timeout_ms=key.timeout_ms)
+    asked = {"repositories": [full_name.partition("/")[2]], "permissions": {"metadata": "read"}}
+    answer = app.send("POST", f"/app/installations/{installation_id}/access_tokens", asked)
+    token = Auth.Token(rest.field(answer, "token"))
+    found = Rest(key.api_url, token, timeout_ms=key.timeout_ms).get(f"/repos/{_path(full_name)}")
+    return int(rest.field(found, "id"))
+
+
 class Forge:
     """One repository at the forge. `readers` is a pool for reading side by side; close the forge when done with it."""
 

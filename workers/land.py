@@ -97,8 +97,13 @@ def read_marker(mirror: Mirror, intent: str) -> tuple[Sha, bytes] | None:
     mirror.fetch({ref: f"refs/hub/markers/{intent}"})
     kind, content = mirror.objects([sha])[sha]
     ensure(kind == "tag", "a marker is a tag object")
+    return parse_marker(content)
+
+
+def parse_marker(content: bytes) -> tuple[Sha, bytes]:
+    """The commit that a marker's tag object names, and the payload in it."""
     head, _, payload = content.partition(b"\n\n")
-    return whole_sha(head.decode().split("\n", 1)[0].removeprefix("object ")), payload
+    return whole_sha(head.decode("utf-8", "replace").split("\n", 1)[0].removeprefix("object ")), payload
 
 
 def build_commit(mirror: Mirror, plan: LandPlan, message: str, *, intent: str, at_ms: int) -> Sha:

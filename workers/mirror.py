@@ -143,6 +143,11 @@ class Mirror:
         found = self._batch([whole_sha(sha) for sha in shas]) if shas else []
         return {sha: entry for sha, entry in zip(shas, found, strict=True) if entry is not None}
 
+    def resolve(self, ref: str) -> Sha | None:
+        """What a full ref of this repository points to, or None when there is no such ref."""
+        answer = self._git_here("rev-parse", "--quiet", "--verify", "--end-of-options", full_ref(ref), expected=(0, 1))
+        return whole_sha(answer.text) if answer.exit == 0 else None
+
     def is_ancestor(self, older: Sha, newer: Sha) -> bool:
         """Whether `newer` contains `older` (a commit contains itself)."""
         if older == newer:

@@ -26,7 +26,7 @@ from pipeline.facts import (
     Unknown,
 )
 from pipeline.intent import Update
-from workers.change import change_of
+from workers.change import belongs, change_of
 from workers.forge import Forge
 from workers.mirror import Mirror
 from workers.refs import branch_ref
@@ -133,12 +133,11 @@ def _refs(sight: Sight, mirror: Mirror, limits: _Limits) -> tuple[Fact[Sha], Fac
 
 
 def _change(sight: Sight, mirror: Mirror, tip: Fact[Sha], head: Fact[Sha | None]) -> Change:
-    """The change at the remote's head, or at the evidence's own head (from its bundle) as long as none is pushed."""
+    """The change at the remote's head where that belongs to the evidence, otherwise at the evidence's own head."""
     if isinstance(tip, Unknown):
         raise Unavailable(tip.why, "the tip was not read")
     if isinstance(head, Unknown):
         raise Unavailable(head.why, "the head was not read")
-    candidate = head.value or sight.expected_head
     wanted: dict[str, str] = {}
     if not mirror.has(tip.value):
         wanted[branch_ref(sight.repository.canonical_branch)] = KEPT_TIP
@@ -147,9 +146,11 @@ def _change(sight: Sight, mirror: Mirror, tip: Fact[Sha], head: Fact[Sha | None]
     mirror.fetch(wanted)
     if not mirror.has(tip.value) or (head.value is not None and not mirror.has(head.value)):
         raise Unavailable("moved_while_reading", "a ref moved between the reading and the fetch")
-    if not mirror.has(candidate):
+    if not mirror.has(sight.expected_head):
         raise Unavailable("head_not_here", "the head is neither on the remote nor in a bundle that was taken in")
-    return change_of(mirror, sight.evidence, sight.updates, head=candidate, tip=tip.value)
+    ours = head.value is not None and belongs(mirror, sight.evidence.head, sight.updates, head.value)
+    candidate = head.value if head.value is not None and ours else sight.expected_head
+    return change_of(mirror, sight.evidence, head=candidate, tip=tip.value, belonging=ours)
 
 
 def _pull_request(sight: Sight, forge: Forge) -> PullRequest | None:
