@@ -85,8 +85,11 @@ class Mirrors:
         return tuple(removed)
 
     def tidy(self) -> tuple[int, ...]:
-        """Repack the mirrors that hold more packs than the bound: each fetch leaves one, and git does not tidy by itself
-        here, so that no work ever runs on behind our back. Those in use are passed over. Returns their repository ids."""
+        """Repack the mirrors that hold more packs than the bound, and return their repository ids.
+
+        Each fetch leaves a pack, and git does not tidy by itself here, so that no work ever runs on behind our back.
+        Mirrors in use are passed over.
+        """
         tidied: list[int] = []
         for path in sorted(self._root.glob("*.git")):
             if sum(1 for _ in path.glob("objects/pack/*.pack")) <= self._packs_max:
