@@ -85,7 +85,7 @@ def _say(code: str, problem: Exception) -> None:
 def parts(settings: Settings) -> list[Part]:
     """What the hub is made of, besides its broker; the programs lie beside the Python that runs this."""
     here = Path(sys.executable).parent
-    web = ("--workers", "2", "--threads", "4", "--bind", settings.bind, "webhook.app:create_app()")
+    web = ("--workers", "2", "--threads", "4", "--bind", settings.bind, "webhook.wsgi:application()")
     return [
         Part("web", (str(here / "gunicorn"), "--log-level", "warning", *web)),
         Part("worker", (str(here / "mac-worker"),)),
