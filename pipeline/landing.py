@@ -48,8 +48,8 @@ class Road:
 def may_move_refs(task: TaskFacts, verdict: VerdictFacts | None, intent: IntentFacts | None, publication: str) -> bool:
     """Whether the next decision may well be one that moves refs, so that the look is best taken under the land slot.
 
-    Read under the slot at once, a green change is read once instead of twice. A look that was taken without the slot and
-    finds that it must move refs takes it then, and reads again.
+    Read under the slot at once, a green change is read once instead of twice. A look that was taken without the slot
+    and finds that it must move refs takes it then, and reads again.
     """
     if intent is not None:
         return intent.publication == publication

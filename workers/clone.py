@@ -35,9 +35,7 @@ class Remote:
 class Mirrors:
     """All mirrors of this machine, under one folder of at most `max_bytes`, the longest unused evicted first."""
 
-    def __init__(
-        self, root: Path, git: Git, *, max_bytes: int, lock_timeout_ms: int = 60_000, packs_max: int = 50
-    ) -> None:
+    def __init__(self, root: Path, git: Git, *, max_bytes: int, lock_timeout_ms: int = 60_000, packs_max: int = 50) -> None:
         self._packs_max = packs_max
         self._root = root
         self._git = git

@@ -174,9 +174,7 @@ class Forge:
     def bypassed_rulesets(self, ids: frozenset[int]) -> frozenset[int]:
         """Which of these rulesets list our App as a bypass actor; one request for each, so at registration only."""
         found = {i: self._rest.get(f"{self._root}/rulesets/{i}") for i in ids}
-        return frozenset(
-            i for i, ruleset in found.items() if ruleset.get("current_user_can_bypass", "never") != "never"
-        )
+        return frozenset(i for i, ruleset in found.items() if ruleset.get("current_user_can_bypass", "never") != "never")
 
     def check_runs(self, sha: Sha) -> tuple[Check, ...]:
         """Every check run of a commit, repeats included. Raises `Unavailable(page_incomplete)` when any is missing."""
@@ -336,10 +334,7 @@ def _status(status: Any) -> Check:
 
 def _permissions(granted: Mapping[str, str]) -> frozenset[str]:
     named = (
-        f"{name}:{word}"
-        for name, level in granted.items()
-        for word, rank in _RANK.items()
-        if rank <= _RANK.get(level, 0)
+        f"{name}:{word}" for name, level in granted.items() for word, rank in _RANK.items() if rank <= _RANK.get(level, 0)
     )
     return frozenset(named)
 

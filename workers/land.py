@@ -126,9 +126,7 @@ def land(slot: LandSlot, mirror: Mirror, landing: Landing) -> PushResult:
     """
     ensure(slot.token == landing.slot_token, "the intent was committed under another land slot")
     ensure(landing.commit != landing.expected_tip, "a landing changes the branch")
-    ensure(
-        mirror.is_ancestor(landing.expected_tip, landing.commit), "a landing contains the tip that it was planned on"
-    )
+    ensure(mirror.is_ancestor(landing.expected_tip, landing.commit), "a landing contains the tip that it was planned on")
     canonical = branch_ref(landing.branch)
     return push(
         mirror,

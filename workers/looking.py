@@ -9,7 +9,6 @@ from ledger.evidence import read_bundle
 from ledger.publication import Look
 from ledger.slot import LandSlot, release_slot, take_slot
 from pipeline.bundle import header
-from pipeline.contract import Contract
 from pipeline.errors import InvariantBroken, Rejected, Unavailable
 from pipeline.evidence import EvidenceValue, RepositoryChange
 from pipeline.evidence import parse as parse_evidence
@@ -17,7 +16,7 @@ from pipeline.facts import Known, LandPolicy, Remote, Sha, Snapshot, Unknown
 from pipeline.landing import WANTED_PERMISSIONS, may_move_refs
 from workers.clone import Remote as Origin
 from workers.forge import Forge
-from workers.gate import contract_at
+from workers.gate import contract_at, meets
 from workers.mirror import Mirror
 from workers.observe import KEPT_TIP, Sight, observe
 from workers.place import Place, gone
@@ -26,8 +25,9 @@ from workers.refs import branch_ref
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """A look with everything in reach. `snapshot` is what the decision at hand was taken on; `unreadable` is the refusal
-    of the evidence's bundle, where it could not be taken in. `slot`: the land slot, where the snapshot was read under it."""
+    """A look with everything in reach. `snapshot` is what the decision at hand was taken on; `unreadable` is the
+    refusal of the evidence's bundle, where it could not be taken in. `slot`: the land slot, where the snapshot was
+    read under it."""
 
     place: Place
     look: Look
@@ -60,7 +60,7 @@ class Looking:
     def under(self, slot: LandSlot) -> "Looking":
         """The same look with ledger and remote read anew, under the slot that was just taken."""
         held = dossier(self.place.ledger, self.look.publication_id)
-        snapshot = _snapshot(self.place, held, self.mirror, self.forge, readable=self.unreadable is None)
+        snapshot = _snapshot(self.place, held, self.evidence, self.mirror, self.forge, readable=self.unreadable is None)
         return replace(self, held=held, slot=slot, snapshot=snapshot)
 
 
@@ -72,7 +72,7 @@ def looking(place: Place, look: Look) -> Iterator[Looking]:
     with closing(_forge(place, held)) as forge, place.mirrors.open(_origin(held, forge)) as mirror:
         unreadable = _take_in(place, held, evidence, mirror)
         with _slot_if_likely(place, look, held) as slot:
-            snapshot = _snapshot(place, held, mirror, forge, readable=unreadable is None)
+            snapshot = _snapshot(place, held, evidence, mirror, forge, readable=unreadable is None)
             yield Looking(place, look, held, evidence, mirror, forge, unreadable, slot, snapshot)
 
 
@@ -125,7 +125,9 @@ def _take_in(place: Place, held: Dossier, evidence: EvidenceValue, mirror: Mirro
     return None
 
 
-def _snapshot(place: Place, held: Dossier, mirror: Mirror, forge: Forge, *, readable: bool) -> Snapshot:
+def _snapshot(
+    place: Place, held: Dossier, evidence: EvidenceValue, mirror: Mirror, forge: Forge, *, readable: bool
+) -> Snapshot:
     sight = Sight(
         repository=held.repository,
         evidence=held.evidence,
@@ -135,7 +137,7 @@ def _snapshot(place: Place, held: Dossier, mirror: Mirror, forge: Forge, *, read
         updates=held.updates,
     )
     remote = observe(sight, forge, mirror, now=place.now())
-    remote, policy = _with_contract(remote, held, mirror)
+    remote, policy = _with_contract(remote, held, evidence, mirror)
     return Snapshot(
         now=place.now(),
         app_id=place.github.app_id,
@@ -153,13 +155,18 @@ def _snapshot(place: Place, held: Dossier, mirror: Mirror, forge: Forge, *, read
     )
 
 
-def _with_contract(remote: Remote, held: Dossier, mirror: Mirror) -> tuple[Remote, LandPolicy]:
-    """How the contract on the canonical tip wants changes landed. One that cannot be read there leaves the rules unknown:
-    a guard that was broken must not look like a guard that is absent."""
-    if not isinstance(remote.tip, Known) or isinstance(remote.change, Unknown):
+def _with_contract(remote: Remote, held: Dossier, evidence: EvidenceValue, mirror: Mirror) -> tuple[Remote, LandPolicy]:
+    """How the contract on the canonical tip wants changes landed, and whether the change meets it, where it is newer
+    than the one that the verdict was reached under. A contract that cannot be read there leaves the rules unknown: a
+    guard that was broken must not look like a guard that is absent."""
+    if not isinstance(remote.tip, Known) or not isinstance(remote.change, Known):
         return remote, LandPolicy()
     try:
-        contract: Contract = contract_at(mirror, remote.tip.value)
+        contract = contract_at(mirror, remote.tip.value)
+        newer = held.verdict is not None and held.verdict.contract_digest != contract.digest
+        if newer and isinstance(evidence, RepositoryChange):
+            met = meets(mirror, contract, evidence)
+            remote = replace(remote, change=Known(replace(remote.change.value, contract_met_at_tip=met)))
     except (Rejected, Unavailable):
         return replace(remote, rules=Unknown("contract_unreadable")), LandPolicy()
     return remote, contract.land.policy()

@@ -29,7 +29,8 @@ from workers.looking import Looking
 
 
 def perform(work: Looking, decision: Decision) -> None:
-    """Carry out one decision. What the ledger does by itself (waits, blocks, send-backs) is done when it is recorded."""
+    """Carry out one decision. What the ledger does by itself (waits, blocks, send-backs) is done when it is
+    recorded."""
     match decision:
         case ConfirmLanding():
             confirm.settle_open(work, decision)

@@ -28,8 +28,8 @@ def settings_of_process() -> Settings:
 
 
 def place() -> Place:
-    """The place of this process. A forked child works with what its parent wired (the engine gives up its connections at
-    a fork), under its own name as a holder."""
+    """The place of this process. A forked child works with what its parent wired (the engine gives up its connections
+    at a fork), under its own name as a holder."""
     return replace(_wired(), holder=this_process())
 
 
@@ -78,7 +78,8 @@ def _proof_key(settings: Settings) -> SigningKey:
 
 
 def _app_key(settings: Settings) -> AppKey:
-    assert settings.github_app_id is not None and settings.github_private_key is not None
+    assert settings.github_app_id is not None
+    assert settings.github_private_key is not None
     if not settings.github_app_id.isdecimal():
         raise SettingsRefused("setting_invalid", "MAC_GITHUB_APP_ID must be a number")
     return AppKey(

@@ -38,8 +38,18 @@ def main(argv: list[str]) -> int:
 
 def _print(result: Result) -> None:
     rows = [
-        ("green → branch moved", [h.moved_ms for h in result.hub], [f.moved_ms for f in result.floor], result.moved_ratio),
-        ("green → proof written", [h.proven_ms for h in result.hub], [f.read_back_ms for f in result.floor], result.proven_ratio),
+        (
+            "green → branch moved",
+            [h.moved_ms for h in result.hub],
+            [f.moved_ms for f in result.floor],
+            result.moved_ratio,
+        ),
+        (
+            "green → proof written",
+            [h.proven_ms for h in result.hub],
+            [f.read_back_ms for f in result.floor],
+            result.proven_ratio,
+        ),
     ]
     print(f"{'':24}{'hub, median (min–max)':>26}{'git alone':>22}{'ratio':>8}   bound")
     for name, ours, floor, ratio in rows:

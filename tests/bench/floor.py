@@ -93,7 +93,5 @@ class Git:
         return self.remote("refs/heads/main")
 
     def _mktree(self, entries: str) -> str:
-        done = subprocess.run(
-            ["git", "mktree"], cwd=self.path, input=entries.encode(), capture_output=True, check=True
-        )
+        done = subprocess.run(["git", "mktree"], cwd=self.path, input=entries.encode(), capture_output=True, check=True)
         return done.stdout.decode().strip()
