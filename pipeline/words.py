@@ -215,6 +215,11 @@ def landing_report(decision: Decision) -> Report:
     return Report(LANDING, f"{kind}: {decision.reason.value}", plain(sentence, 1000) + changes, conclusion)
 
 
+def told_as(decision: Decision) -> tuple[str, str]:
+    """The pair of words under which a decision is known everywhere: what is done, and why."""
+    return name(decision), decision.reason.value
+
+
 def landed_report(landed: str, proof: str) -> Report:
     """The `mac/landing` check run of a proven landing."""
     return Report(LANDING, "Landed and proven", f"Landed as {landed}. Proof `{proof}`.", "success")

@@ -19,7 +19,7 @@ from pipeline.facts import Sha
 from pipeline.intent import signed
 from pipeline.reasons import Reason
 from workers import land as pushes
-from workers import moving, proving, report
+from workers import moving, proving, telling
 from workers.looking import Looking
 
 log = structlog.get_logger(__name__)
@@ -134,7 +134,7 @@ def _prove(work: Looking, intent: Intent, landing: pushes.Landing, reading: proo
         return
     proven = proof.admit(envelope, verification)
     proofs.complete(place.ledger, work.look, proofs.Landed(proven))
-    report.landing(work, words.landed_report(landing.commit, proven.digest))
+    telling.tell(work, words.landed_report(landing.commit, proven.digest))
 
 
 def _look_later(work: Looking, intent: Intent, why: str) -> None:

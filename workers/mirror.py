@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pipeline import bundle
 from pipeline.errors import Rejected
 from pipeline.facts import Sha
 from pipeline.refusals import Refusal
 from workers.git import Answer, Git, GitFailed
-from workers.objects import ChangedFile, Commit, parse_batch, parse_bundle_header, parse_changes, parse_commit
+from workers.objects import ChangedFile, Commit, pack_of, parse_batch, parse_changes, parse_commit
 from workers.refs import full_ref, is_sha, whole_sha
 
 _BUNDLE_TIMEOUT_MS: Final = 60_000
@@ -160,7 +161,7 @@ class Mirror:
         return whole_sha(answer.text) if answer.exit == 0 else None
 
     def merge_tree(self, into: Sha, other: Sha) -> Merge:
-        """Merge without a working tree, by git's own strategy. The tree that git writes for a conflict is never used."""
+        """Merge without a working tree, by git's own strategy. The tree written for a conflict is never used."""
         if self.merge_base(into, other) is None:
             return Merge(None)
         answer = self._git_here(
@@ -195,15 +196,15 @@ class Mirror:
         Raises `Rejected(head_not_in_bundle)` when the bundle does not name that head, and `Rejected(bundle_invalid)`
         when it is malformed, builds on commits that are not here, or does not hold everything that `head` needs.
         """
-        header = parse_bundle_header(content)
-        if whole_sha(head) not in header.tips:
+        header = bundle.header(content)
+        if whole_sha(head) not in {sha for _, sha in header.tips}:
             raise Rejected(Refusal.HEAD_NOT_IN_BUNDLE, {"head": head})
         unknown = [sha for sha in header.prerequisites if not self.has(sha)]
         if unknown:
             raise Rejected(Refusal.BUNDLE_INVALID, {"problem": f"it builds on {unknown[0]}, which is not known here"})
         try:
             self._git_here(
-                "index-pack", "--stdin", "--fix-thin", "--strict", stdin=content[header.length :],
+                "index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack_of(content),
                 timeout_ms=_BUNDLE_TIMEOUT_MS,
             )  # fmt: skip
             self._git_here("rev-list", "--quiet", "--objects", head, "--not", "--all")

@@ -1,9 +1,8 @@
-"""What git prints, parsed: commits, batches of objects, differences, the header of a bundle. Pure functions on bytes.
+"""What git prints, parsed: commits, batches of objects, differences, the pack in a bundle. Pure functions on bytes.
 
 Paths are text for us: bytes that are no UTF-8 show as `\\xNN`, so that a path can always be digested and displayed.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +10,6 @@ from pipeline.errors import Rejected, ensure
 from pipeline.facts import Sha
 from pipeline.refusals import Refusal
 
-_BUNDLE_SIGNATURES: Final = (b"# v2 git bundle\n", b"# v3 git bundle\n")
-_BUNDLE_LINE: Final = re.compile(rb"(-?)([0-9a-f]{40})(?: ([^\n]*))?")
-_BUNDLE_HEADER_MAX_BYTES: Final = 1_048_576
 SYMLINK_MODE: Final = "120000"
 SUBMODULE_MODE: Final = "160000"
 
@@ -45,15 +41,6 @@ class ChangedFile:
     new_blob: Sha
     added: int | None
     removed: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class BundleHeader:
-    """What a bundle says of itself: the commits it builds on, its tips, and where its pack begins."""
-
-    prerequisites: tuple[Sha, ...]
-    tips: frozenset[Sha]
-    length: int
 
 
 def parse_commit(content: bytes) -> Commit:
@@ -110,26 +97,16 @@ def parse_changes(output: bytes) -> tuple[ChangedFile, ...]:
     return tuple(_changed(path, record, counts.get(path, (None, None))) for path, record in raw)
 
 
-def parse_bundle_header(content: bytes) -> BundleHeader:
-    """Read a bundle's header. Raises `Rejected(bundle_invalid)` when it is none, is filtered, or has no pack."""
-    signature = next((s for s in _BUNDLE_SIGNATURES if content.startswith(s)), None)
-    end = content.find(b"\n\n", 0, _BUNDLE_HEADER_MAX_BYTES)
-    if signature is None or end < 0:
-        raise _invalid("it does not begin with a bundle's header")
-    prerequisites: list[Sha] = []
-    tips: set[Sha] = set()
-    for line in content[len(signature) : end].split(b"\n"):
-        if line.startswith(b"@"):
-            if line != b"@object-format=sha1":
-                raise _invalid("it asks for a capability that is not taken")
-            continue
-        match = _BUNDLE_LINE.fullmatch(line)
-        if match is None:
-            raise _invalid("a line of its header cannot be read")
-        (prerequisites.append if match[1] else tips.add)(match[2].decode())
-    if content[end + 2 : end + 6] != b"PACK":
+def pack_of(content: bytes) -> bytes:
+    """The pack inside a bundle whose header was read already. Raises `Rejected(bundle_invalid)` when it is filtered,
+    in another object format, or holds no pack."""
+    head, _, pack = content.partition(b"\n\n")
+    capabilities = [line for line in head.split(b"\n") if line.startswith(b"@")]
+    if any(line != b"@object-format=sha1" for line in capabilities):
+        raise _invalid("it asks for a capability that is not taken")
+    if not pack.startswith(b"PACK"):
         raise _invalid("it holds no pack")
-    return BundleHeader(tuple(prerequisites), frozenset(tips), end + 2)
+    return pack
 
 
 def _changed(path: bytes, record: list[str], count: tuple[int | None, int | None]) -> ChangedFile:

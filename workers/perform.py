@@ -22,8 +22,9 @@ from pipeline.decisions import (
     Wait,
 )
 from pipeline.evidence import OperatorResult
+from pipeline.gate import unreadable_evidence
 from pipeline.reasons import Reason
-from workers import confirm, gate, moving, report
+from workers import confirm, gate, moving, telling
 from workers.looking import Looking
 
 
@@ -43,7 +44,7 @@ def perform(work: Looking, decision: Decision) -> None:
         case Land():
             moving.land(work, decision)
         case Wait() | Block() | SendBack() | Return():
-            report.landing(work, words.landing_report(decision))
+            telling.tell_decision(work, decision)
         case Nothing():
             return
         case _:
@@ -54,28 +55,29 @@ def _propose(work: Looking, decision: Propose) -> None:
     if decision.reason is Reason.HEAD_NOT_PUSHED:
         moving.push_evidence(work)
         return
-    held = work.held
-    opened = work.forge.open_pull_request(
-        head=held.repository.head_branch,
-        base=held.repository.canonical_branch,
-        title=words.pull_request_title(held.whole_task.title),
-        body=words.pull_request_body(held.task.id, held.whole_task.body, work.evidence.summary),
-    )
-    review.record_pull_request(work.place.ledger, work.look, opened.number, opened.url)
+    held, task = work.held, work.held.whole_task
+    head_ref, base = held.repository.head_branch, held.repository.canonical_branch
+    opened = work.forge.find_pull_request(head_ref, base)
+    if opened is None:
+        title = words.pull_request_title(task.title)
+        body = words.pull_request_body(task.id, task.body, work.evidence.summary)
+        opened = work.forge.open_pull_request(head_ref=head_ref, base=base, title=title, body=body)
+    url = f"{work.place.github_url}/{work.forge.full_name}/pull/{opened.number}"
+    review.record_pull_request(work.place.ledger, work.look, opened.number, url)
 
 
 def _run_gate(work: Looking) -> None:
-    evidence = work.evidence
+    judged = _judge(work)
+    contract, ledger = judged.verdict.contract_digest, work.place.ledger
+    review.record_verdict(ledger, work.look, judged.verdict, contract, verifier_green=judged.verifier_green)
+    telling.tell(work, words.review_report(judged.verdict))
+
+
+def _judge(work: Looking) -> gate.Judged:
+    refused, evidence = work.unreadable, work.evidence
+    if refused is not None:
+        return gate.Judged(unreadable_evidence(evidence.digest, refused.code, str(refused)), verifier_green=False)
     if isinstance(evidence, OperatorResult):
-        judged = gate.judge_report(evidence)
-    else:
-        may_change_workflows = "workflows:write" in work.permissions
-        judged = gate.judge_change(
-            work.mirror, evidence, work.remote_head, may_change_workflows=may_change_workflows
-        )
-    contract = judged.verdict.contract_digest
-    review.record_verdict(
-        work.place.ledger, work.look, judged.verdict, contract, verifier_green=judged.verifier_green
-    )
-    if not isinstance(evidence, OperatorResult):
-        report.review(work, words.review_report(judged.verdict))
+        return gate.judge_report(evidence)
+    may_change_workflows = "workflows:write" in work.permissions
+    return gate.judge_change(work.mirror, evidence, work.remote_head, may_change_workflows=may_change_workflows)

@@ -14,6 +14,7 @@ from ledger.slot import Holder
 from pipeline.retry import BackOff
 from pipeline.signing import SigningKey
 from workers.clone import Mirrors
+from workers.forge import AppKey
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -25,8 +26,9 @@ class Place:
 
     ledger: Ledger
     mirrors: Mirrors
+    github: AppKey
+    github_url: str
     key: SigningKey
-    app_id: int
     holder: Holder
     revision: str
     bounds: Bounds

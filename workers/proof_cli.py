@@ -33,7 +33,9 @@ def proof() -> None:
 @click.argument("task", required=False)
 @click.option("--clone", "clone", required=True, help="A clone of yours (a folder), or a URL to read from afresh.")
 @click.option("--key", "keys", multiple=True, help="A public key of the hub, base64; else as the hub publishes them.")
-@click.option("--envelope", type=click.Path(exists=True, dir_okay=False), help="The proof from a file, without the hub.")
+@click.option(
+    "--envelope", type=click.Path(exists=True, dir_okay=False), help="The proof from a file, without the hub."
+)
 @click.option("--hub-url", envvar="MAC_HUB_URL", default="http://127.0.0.1:8000", show_default=True)
 @click.option("--token", envvar="MAC_TOKEN", default="")
 @click.option("--json", "as_json", is_flag=True)
@@ -101,7 +103,7 @@ def _ask(hub_url: str, token: str, path: str) -> bytes:
 
 def _published(hub_url: str, token: str) -> list[PublicKey]:
     click.echo(f"using the keys that the hub at {hub_url} publishes; --key names one that you trust", err=True)
-    return [_key(key["public_key"]) for key in json.loads(_ask(hub_url, token, "/v1/keys"))["keys"]]
+    return [_key(key["public"]) for key in json.loads(_ask(hub_url, token, "/v1/keys"))["keys"]]
 
 
 def _key(text: str) -> PublicKey:
@@ -112,9 +114,7 @@ def _key(text: str) -> PublicKey:
 
 
 def _document(verification: Verification) -> dict[str, Any]:
-    steps = [
-        {"number": s.number, "name": s.name, "holds": s.holds, "problem": s.problem} for s in verification.steps
-    ]
+    steps = [{"number": s.number, "name": s.name, "holds": s.holds, "problem": s.problem} for s in verification.steps]
     return {"holds": verification.holds, "key": verification.key_id, "steps": steps}
 
 

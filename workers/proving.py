@@ -18,7 +18,11 @@ _TRAILER: Final = re.compile(rf"^{TRAILER}: (\S+)$", re.MULTILINE)
 
 
 def git_facts(
-    mirror: Mirror, predicate: Mapping[str, Any], tip: Sha | None, marker: tuple[Sha, bytes] | None, keys: Sequence[PublicKey]
+    mirror: Mirror,
+    predicate: Mapping[str, Any],
+    tip: Sha | None,
+    marker: tuple[Sha, bytes] | None,
+    keys: Sequence[PublicKey],
 ) -> GitFacts:
     """What the repository in `mirror` says of everything that a proof names.
 

@@ -57,7 +57,9 @@ def look_at(place: Place, look: Look) -> Decision | None:
             decision = decide(work.snapshot)
             at = next_look(decision, place.now(), work.held.looks, place.jitter(), place.back_off)
             record(place.ledger, look, decision, next_look_at=at)
-            log.info("decided", publication=look.publication_id, decision=type(decision).__name__, reason=decision.reason)
+            log.info(
+                "decided", publication=look.publication_id, decision=type(decision).__name__, reason=decision.reason
+            )
             perform(work, decision)
             return decision
     except Unavailable as away:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import structlog
 
-from ledger import publication
-from ledger.reclaim import reclaim
-from workers import publish
+from ledger import leases, publication
+from workers import publish, register
 from workers.place import Place
 
 log = structlog.get_logger(__name__)
@@ -19,8 +18,8 @@ log = structlog.get_logger(__name__)
 
 def tick(place: Place) -> int:
     """One pass: how many branches were advanced. A branch that fails is logged and starves no other one."""
-    guarded("reclaim", lambda: reclaim(place.ledger))
-    guarded("register", lambda: publish.register_waiting(place))
+    guarded("reclaim", lambda: leases.reclaim(place.ledger))
+    guarded("register", lambda: register.register_waiting(place))
     branches = publication.due_branches(place.ledger, place.bounds.review_tick_limit)
     for branch_id in branches:
         guarded("advance", lambda branch_id=branch_id: publish.advance_branch(place, branch_id))  # type: ignore[misc]  # the default binds the loop's value

@@ -6,15 +6,19 @@ import subprocess
 import time
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from ledger.bell import Bell, RedisBell, SilentBell
 from ledger.session import Ledger
 from ledger.settings import Settings, SettingsRefused, load
 from pipeline.signing import SigningKey
 from workers.clone import Mirrors
-from workers.forge import Connection
+from workers.forge import AppKey
 from workers.git import Git
 from workers.place import Place, this_process
+
+MIRRORS_BYTES_MAX: Final = 20 * 1024**3
+
 
 @cache
 def settings_of_process() -> Settings:
@@ -38,7 +42,8 @@ def _place(_pid: int) -> Place:
     return Place(
         ledger=Ledger.open(settings.ledger_url, bounds=bounds, bell=bell),
         mirrors=Mirrors(home / "mirrors", git, max_bytes=MIRRORS_BYTES_MAX),
-        github=_connection(settings),
+        github=_app_key(settings),
+        github_url=settings.github_url,
         key=_proof_key(settings),
         holder=this_process(),
         revision=revision(),
@@ -46,9 +51,6 @@ def _place(_pid: int) -> Place:
         now=lambda: time.time_ns() // 1_000_000,
         jitter=random.random,
     )
-
-
-MIRRORS_BYTES_MAX = 20 * 1024**3
 
 
 @cache
@@ -73,11 +75,11 @@ def _proof_key(settings: Settings) -> SigningKey:
         raise SettingsRefused("setting_invalid", f"MAC_PROOF_KEY: {error}") from error
 
 
-def _connection(settings: Settings) -> Connection:
+def _app_key(settings: Settings) -> AppKey:
     assert settings.github_app_id is not None and settings.github_private_key is not None
     if not settings.github_app_id.isdecimal():
         raise SettingsRefused("setting_invalid", "MAC_GITHUB_APP_ID must be a number")
-    return Connection(
+    return AppKey(
         api_url=settings.github_api_url,
         app_id=int(settings.github_app_id),
         private_key=settings.github_private_key.get_secret_value(),

@@ -38,7 +38,8 @@ def main(argv: list[str]) -> int:
     github = Sandbox.start(given.home, port=given.port)
     try:
         answers = seed(github.url, json.loads(given.seed.read_text())) if given.seed else []
-        print(json.dumps({"ready": True, "url": github.url, "seed": answers}), flush=True)
+        sys.stdout.write(json.dumps({"ready": True, "url": github.url, "seed": answers}) + "\n")
+        sys.stdout.flush()
         stop.wait()
     finally:
         github.close()

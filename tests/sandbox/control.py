@@ -49,7 +49,11 @@ class Control:
     def make_repository(self, body: Json, _args: Json) -> Json:
         source = Path(body["source"]) if "source" in body else None
         made = self.maker.repository(
-            body["name"], body.get("files"), source, body.get("default_branch", "main"), body.get("private", True)
+            body["name"],
+            body.get("files"),
+            source=source,
+            default_branch=body.get("default_branch", "main"),
+            private=body.get("private", True),
         )
         for option in ("mergeable_after_reads", "allow"):
             setattr(made, option, body.get(option, getattr(made, option)))

@@ -72,10 +72,8 @@ def demands_on(repository: Repository, ref: str, caller: Caller, road: Road) -> 
     classic = classic_of(repository, short(ref)) if ref.startswith("refs/heads/") else None
     if classic is not None and (classic.enforce_admins or caller.person is None):
         found.append(_of_classic(classic, caller))
-    for rules in rulesets_of(repository, ref):
-        if not bypasses(rules, caller, road):
-            found.append(_of_ruleset(rules))
-    return found
+    binding = [rules for rules in rulesets_of(repository, ref) if not bypasses(rules, caller, road)]
+    return [*found, *map(_of_ruleset, binding)]
 
 
 def bypasses(rules: Ruleset, caller: Caller, road: Road) -> bool:

@@ -24,6 +24,10 @@ from tests.sandbox.world import (
 )
 
 LONGEST_PUSH = 20
+KEPT_OF_SUITE = (
+    *("id", "node_id", "head_branch", "head_sha", "status", "conclusion", "url", "before", "after"),
+    *("pull_requests", "app", "created_at", "updated_at"),
+)
 
 
 class Announcer:
@@ -138,8 +142,7 @@ class Announcer:
     def check_run(self, action: str, run: CheckRun) -> None:
         shown = shape_checks.check_run(self.base, self.repository, run)
         suite = shape_checks.check_suite(self.base, self.repository, self.git, run.suite)
-        kept = "id node_id head_branch head_sha status conclusion url before after pull_requests app created_at updated_at"
-        shown["check_suite"] = {name: suite[name] for name in kept.split()}
+        shown["check_suite"] = {name: suite[name] for name in KEPT_OF_SUITE}
         only = run.suite.app if action == "rerequested" else None
         self.announce("check_run", {"action": action, "check_run": shown}, only)
 

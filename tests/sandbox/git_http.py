@@ -25,6 +25,7 @@ from tests.sandbox.world import Repository, World
 
 PATH = re.compile(r"/(?P<owner>[^/]+)/(?P<repo>[^/]+?)(?:\.git)?/(?P<what>info/refs|git-upload-pack|git-receive-pack)")
 LONGEST_S = 300
+WORKFLOW_REFUSED = "refusing to allow a GitHub App to create or update workflow"
 HOOK = """#!/bin/sh
 { printf '%s\\n' "$GIT_OBJECT_DIRECTORY" "$GIT_ALTERNATE_OBJECT_DIRECTORIES"; cat; echo .; } > "/dev/fd/$SANDBOX_ASK"
 while IFS= read -r line; do
@@ -65,7 +66,7 @@ def _plain(status: int, text: str, **headers: str) -> Response:
 
 
 def answer(
-    courier: Courier, hooks: Path, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    courier: Courier, hooks: Path, *, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
 ) -> tuple[Response, str]:
     """The answer to one git request, and the caller's name for the log."""
     match = PATH.fullmatch(path)
@@ -112,6 +113,7 @@ def _run(asked: Asked, argv: list[str], body: bytes, protocol: str) -> bytes:
         input=body,
         capture_output=True,
         env=environment({"GIT_PROTOCOL": protocol} if protocol else None),
+        check=False,
         timeout=LONGEST_S,
     )
     return done.stdout
@@ -196,7 +198,7 @@ def _against(asked: Asked, git: GitDir, update: Update) -> list[str]:
         return [f"error: cannot update ref '{update.ref}': this namespace is not accepted here"]
     workflow = _new_workflow(asked, git, update)
     if workflow is not None:
-        text = f"refusing to allow a GitHub App to create or update workflow `{workflow}` without `workflows` permission"
+        text = f"{WORKFLOW_REFUSED} `{workflow}` without `workflows` permission"
         asked.reasons[update.ref] = text
         return [f"error: {text}"]
     violations = judge_update(asked.repository, git, asked.caller, update)

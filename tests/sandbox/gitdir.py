@@ -98,6 +98,7 @@ class GitDir:
             capture_output=True,
             env=environment({**self.extra, **(extra or {})}),
             timeout=60,
+            check=False,
         )
         if done.returncode != 0:
             raise GitFailed(done.stderr.decode(errors="replace").strip() or f"git {argv[0]}: {done.returncode}")

@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -20,7 +19,6 @@ from tests.sandbox.world import (
     Owner,
     Protection,
     Repository,
-    RequiredCheck,
     Ruleset,
     World,
 )
@@ -97,6 +95,7 @@ class Maker:
         self,
         full_name: str,
         files: Files | None = None,
+        *,
         source: Path | None = None,
         default_branch: str = "main",
         private: bool = True,
@@ -124,6 +123,7 @@ class Maker:
         self,
         slug: str,
         permissions: Mapping[str, str] | None = None,
+        *,
         owner: str = "acme",
         webhook_url: str | None = None,
         webhook_secret: str = "",
@@ -169,21 +169,29 @@ class Maker:
             return
         stamp = shape.instant(app.created_ms)
         config = {"content_type": "json", "insecure_ssl": "0", "secret": "********", "url": app.webhook_url}
-        hook = {"type": "App", "id": app.hook_id, "name": "web", "active": True, "events": app.events, "app_id": app.id}
-        hook |= {"config": config, "created_at": stamp, "updated_at": stamp}
-        self.courier.send(app, "ping", {"zen": "Keep it logically awesome.", "hook_id": app.hook_id, "hook": hook}, None, None)
+        hook = {"type": "App", "id": app.hook_id, "name": "web", "active": True, "events": app.events}
+        hook |= {"app_id": app.id, "config": config, "created_at": stamp, "updated_at": stamp}
+        ping = {"zen": "Keep it logically awesome.", "hook_id": app.hook_id, "hook": hook}
+        self.courier.send(app, "ping", ping, None, None)
         covered = [
-            {**{k: getattr(r, k) for k in ("id", "name", "full_name", "private")}, "node_id": shape.node_id("Repository", r.id)}
-            for r in self.world.repositories_of(installation)
+            {
+                "id": repository.id,
+                "node_id": shape.node_id("Repository", repository.id),
+                "name": repository.name,
+                "full_name": repository.full_name,
+                "private": repository.private,
+            }
+            for repository in self.world.repositories_of(installation)
         ]
-        body: Json = {"action": "created", "installation": shape.installation(base, installation), "repositories": covered}
-        body["sender"] = shape.user(base, app.owner)
+        body: Json = {"action": "created", "installation": shape.installation(base, installation)}
+        body |= {"repositories": covered, "sender": shape.user(base, app.owner)}
         self.courier.send(app, "installation", body, None, installation.id)
 
     def ruleset(
         self,
         repository: Repository,
         rules: Sequence[Json],
+        *,
         name: str = "the rules",
         include: Sequence[str] = ("~DEFAULT_BRANCH",),
         bypass_actors: Sequence[Json] = (),
@@ -234,18 +242,10 @@ class Maker:
             git.move(f"refs/heads/{old}", ZERO)
             moved.settle(self.courier, repository, repository.owner)
 
-    def protect(
-        self,
-        repository: Repository,
-        branch: str,
-        checks: Sequence[tuple[str, int | None]],
-        with_checks: bool,
-        more: Mapping[str, Any],
-    ) -> None:
-        """Sets classic protection; without checks at all, status checks are not required."""
+    def protect(self, repository: Repository, branch: str, rules: Protection) -> None:
+        """Sets classic protection of a branch, or of all that match a pattern."""
         with self.world.lock:
-            listed = [RequiredCheck(context, app) for context, app in checks]
-            repository.protections[branch] = Protection(listed if with_checks else None, **more)
+            repository.protections[branch] = rules
 
     def comment(self, repository: Repository, number: int, body: str, by: str) -> Comment:
         """A person's comment on a pull request, announced."""

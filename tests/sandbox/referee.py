@@ -81,7 +81,7 @@ class Referee:
 
 @functools.cache
 def _say_off() -> None:
-    print("referee off: GitHub's description was not found; set MAC_GITHUB_DESCRIPTION", file=sys.stderr)
+    sys.stderr.write("referee off: GitHub's description was not found; set MAC_GITHUB_DESCRIPTION\n")
 
 
 class Description:

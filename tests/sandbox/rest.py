@@ -63,9 +63,10 @@ class Rest:
         if isinstance(repository, Answer):
             return repository
         token = caller.token
-        if repository is not None and token is not None:
-            if not allowed(token.permissions, operation.method, operation.route):
-                raise forbidden()
+        if repository is not None and token is not None and not allowed(
+            token.permissions, operation.method, operation.route
+        ):
+            raise forbidden()
         body = _body()
         self.referee.judge_request(operation.method, operation.route, body)
         base, query = request.host_url.rstrip("/"), request.args.to_dict()

@@ -97,7 +97,7 @@ UNLOGGED = ("pending", "kept back")
 def get_delivery(call: Call) -> Json:
     one = _delivery(call)
     request = {"headers": one.headers, "payload": json.loads(one.raw)}
-    response = {"headers": {}, "payload": one.answer}
+    response: Json = {"headers": {}, "payload": one.answer}
     return {**delivery_item(one), "url": one.app.webhook_url or "", "request": request, "response": response}
 
 

@@ -35,7 +35,8 @@ def _times(call: Call, run: CheckRun) -> None:
             try:
                 setattr(run, name.replace("_at", "_ms"), shape.milliseconds(call.body[name]))
             except (TypeError, ValueError):
-                raise unprocessable(f"Invalid request.\n\nFor 'properties/{name}', {call.body[name]} is not a date-time.") from None
+                text = f"For 'properties/{name}', {call.body[name]} is not a date-time."
+                raise unprocessable(f"Invalid request.\n\n{text}") from None
 
 
 def _fill(call: Call, run: CheckRun) -> None:
@@ -108,7 +109,8 @@ def get_check_run(call: Call) -> Json:
 def update_check_run(call: Call) -> Json:
     run = _run(call)
     if run.suite.app is not call.app:
-        raise Refused(403, f"Invalid app_id `{call.app.id}` - check run can only be modified by the GitHub App that created it.")
+        text = "check run can only be modified by the GitHub App that created it."
+        raise Refused(403, f"Invalid app_id `{call.app.id}` - {text}")
     before = run.status
     _fill(call, run)
     if before != "completed":
@@ -214,4 +216,6 @@ def combined_status(call: Call) -> Collection:
         "url": f"{url}/status",
         "repository": shape_repository.minimal(call.base, call.repository),
     }
-    return Collection(newest, lambda one: shape_checks.simple_status(call.base, call.repository, one), "statuses", extra)
+    return Collection(
+        newest, lambda one: shape_checks.simple_status(call.base, call.repository, one), "statuses", extra
+    )

@@ -216,7 +216,7 @@ def compare(call: Call) -> Json:
     size = min(int(call.query.get("per_page", LONGEST_COMPARE)), LONGEST_COMPARE)
     skip = (max(int(call.query.get("page", "1")), 1) - 1) * size
     page = call.git.log("--reverse", f"{base_sha}..{head_sha}")[skip : skip + size]
-    return shape_git.comparison(call.base, call.repository, call.git, base_sha, head_sha, page)
+    return shape_git.comparison(call.base, call.repository, call.git, base_sha, head_sha, page=page)
 
 
 @operation("POST", f"{R}/merges")

@@ -91,8 +91,7 @@ def put_protection(call: Call) -> Json:
         if name not in call.body:
             raise unprocessable(f'Invalid request.\n\n"{name}" wasn\'t supplied.')
     rules = call.repository.protections[branch] = protection_of(call.body)
-    shown = shape_repository.protection(call.base, call.repository, branch, rules)
-    return shown
+    return shape_repository.protection(call.base, call.repository, branch, rules)
 
 
 def protection_of(body: Json) -> Protection:

@@ -37,14 +37,15 @@ def check_state(repository: Repository, sha: str, required: RequiredCheck) -> st
     Runs and statuses of that name count together; a pinned one counts only from its App. As on the real thing,
     neutral and skipped pass, and one bad producer is enough to fail an unpinned name.
     """
-    runs = [r for r in repository.runs if r.suite.head_sha == sha and r.name == required.context]
-    found: list[str] = []
-    for run in latest(runs):
-        if required.app_id in (None, run.suite.app.id):
-            found.append(_word(run.status == "completed", run.conclusion in PASSING))
-    for status in newest_statuses(repository, sha):
-        if status.context == required.context and required.app_id in (None, status.app_id):
-            found.append(_word(status.state != "pending", status.state == "success"))
+    here = [r for r in repository.runs if r.suite.head_sha == sha and r.name == required.context]
+    runs = [r for r in latest(here) if required.app_id in (None, r.suite.app.id)]
+    statuses = [
+        status
+        for status in newest_statuses(repository, sha)
+        if status.context == required.context and required.app_id in (None, status.app_id)
+    ]
+    found = [_word(run.status == "completed", run.conclusion in PASSING) for run in runs]
+    found += [_word(status.state != "pending", status.state == "success") for status in statuses]
     for word in ("failing", "pending", "passing"):
         if word in found:
             return word

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import jwt
 
@@ -21,7 +21,19 @@ from tests.sandbox.referee import Referee
 from tests.sandbox.rest_checks import create_check_run, create_status
 from tests.sandbox.rest_pulls import open_pull
 from tests.sandbox.serve import Front, Server
-from tests.sandbox.world import App, Clock, Delivery, Installation, Json, Pull, Repository, Review, World
+from tests.sandbox.world import (
+    App,
+    Clock,
+    Delivery,
+    Installation,
+    Json,
+    Protection,
+    Pull,
+    Repository,
+    RequiredCheck,
+    Review,
+    World,
+)
 
 MINT_ROUTE = "/app/installations/{installation_id}/access_tokens"
 
@@ -48,10 +60,12 @@ class Sandbox:
         """A running sandbox; its clock gives whole milliseconds and is the wall clock unless one is handed in."""
         return cls(home, clock or wall_clock_ms, port)
 
-    def __enter__(self) -> "Sandbox":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
         self.close()
         if kind is None:
             self.orders.assert_used()
@@ -137,7 +151,9 @@ class Repo:
         """The content of a file at a revision; None if it is not there."""
         return self.git.run("cat-file", "blob", f"{at}:{path}") if self.git.tip(f"{at}:{path}") else None
 
-    def commit(self, on: str = "main", files: Files | None = None, message: str = "Change", author: str = "somebody") -> str:
+    def commit(
+        self, on: str = "main", files: Files | None = None, message: str = "Change", author: str = "somebody"
+    ) -> str:
         """Commits on a branch, made from the default branch if need be; past every rule, with all its events."""
         return self.github.maker.commit(self.record, on, files or {}, message, author)
 
@@ -167,16 +183,23 @@ class Repo:
         self.github.maker.ruleset(self.record, made, **more)
 
     def protect(
-        self, branch: str = "main", required_checks: Sequence[tuple[str, "AppHandle | int | None"]] | None = None, **more: Any
+        self,
+        branch: str = "main",
+        required_checks: Sequence[tuple[str, "AppHandle | int | None"]] | None = None,
+        **more: Any,
     ) -> None:
         """Classic protection; further fields as in `world.Protection`."""
-        self.github.maker.protect(self.record, branch, [(c, _app_id(a)) for c, a in required_checks or []], required_checks is not None, more)
+        listed = [RequiredCheck(context, _app_id(app)) for context, app in required_checks or []]
+        rules = Protection(required_checks=None if required_checks is None else listed, **more)
+        self.github.maker.protect(self.record, branch, rules)
 
-    def open_pull(self, head: str, base: str = "main", title: str = "A change", by: str = "somebody", **more: Any) -> Pull:
+    def open_pull(
+        self, head: str, base: str = "main", title: str = "A change", by: str = "somebody", **more: Any
+    ) -> Pull:
         """Opens a pull request in a person's name."""
         with self.github.world.lock:
-            author = self.github.world.owner(by, "User")
-            return open_pull(self.github.courier, self.record, author, {"head": head, "base": base, "title": title, **more})
+            author, body = self.github.world.owner(by, "User"), {"head": head, "base": base, "title": title, **more}
+            return open_pull(self.github.courier, self.record, author, body)
 
     def merge(self, number: int, by: str = "somebody", method: str = "merge") -> str:
         """A person merges by hand, through the same rules as everybody; raises `Refused`. Returns the sha."""

@@ -93,10 +93,16 @@ class Front:
         if git_http.PATH.fullmatch(path):
             body = request.get_data(cache=True)
             response, caller = git_http.answer(
-                self.courier, self.hooks, path, request.args, dict(request.headers.items()), body
+                self.courier,
+                self.hooks,
+                path=path,
+                query=request.args,
+                headers=dict(request.headers.items()),
+                body=body,
             )
             service = request.args.get("service") or path.rpartition("/")[2]
-            self._record(environ, f"git {'refs for ' if 'info/refs' in path else ''}{service}", response.status_code, caller)
+            route = f"git {'refs for ' if 'info/refs' in path else ''}{service}"
+            self._record(environ, route, response.status_code, caller)
             return response
         note = environ[NOTE] = Note()
         response = Response.from_app(self.flask, environ, buffered=True)
@@ -135,8 +141,13 @@ class KeepAlive(WSGIRequestHandler):
         """Answers one request in one piece; werkzeug's own way ends each connection, and waits before it does."""
         environ = self.make_environ()
         started: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start(status: str, headers: list[tuple[str, str]], _failed: object = None, /) -> Callable[[bytes], object]:
+            started.append((status, headers))
+            return self.wfile.write
+
         try:
-            pieces = self.server.app(environ, lambda status, headers: started.append((status, headers)))
+            pieces = self.server.app(environ, start)
             body = b"".join(pieces)
         except ConnectionError:
             self.close_connection = True
@@ -152,7 +163,7 @@ class KeepAlive(WSGIRequestHandler):
         if int(code) not in NO_BODY:
             self.wfile.write(body)
 
-    def log(self, type: str, message: str, *args: object) -> None:
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - the name that werkzeug gave it
         """Silent: the request log is the world's."""
 
 

@@ -22,7 +22,7 @@ def moment(at_ms: int) -> str:
 
 def milliseconds(text: str) -> int:
     """The reverse of `instant`, for what a caller wrote; raises ValueError on anything that is no instant."""
-    read = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    read = datetime.fromisoformat(text)
     return int((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

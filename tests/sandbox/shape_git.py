@@ -149,7 +149,7 @@ def simple_commit(facts: CommitFacts) -> Json:
     }
 
 
-def comparison(base: str, known: Repository, git: GitDir, older: str, newer: str, page: list[CommitFacts]) -> Json:
+def comparison(base: str, known: Repository, git: GitDir, older: str, newer: str, *, page: list[CommitFacts]) -> Json:
     """`compare` of two commits that have a common ancestor; `page` is the part of the commits to list."""
     meeting = git.merge_base(older, newer) or older
     ahead, behind = git.count(f"{older}..{newer}"), git.count(f"{newer}..{older}")

@@ -3,7 +3,10 @@
 from tests.sandbox import shape
 from tests.sandbox.world import Json, Protection, Repository, RequiredCheck, Ruleset
 
-PAGES = ["contributors", "deployments", "downloads", "events", "forks", "hooks", "languages", "merges", "stargazers", "subscribers", "subscription", "tags", "teams"]
+PAGES = (
+    *("contributors", "deployments", "downloads", "events", "forks", "hooks", "languages", "merges", "stargazers"),
+    *("subscribers", "subscription", "tags", "teams"),
+)
 TEMPLATES = {
     "archive_url": "/{archive_format}{/ref}",
     "assignees_url": "/assignees{/user}",
@@ -29,7 +32,10 @@ TEMPLATES = {
     "statuses_url": "/statuses/{sha}",
     "trees_url": "/git/trees{/sha}",
 }
-COUNTS = ("forks", "forks_count", "open_issues", "open_issues_count", "size", "stargazers_count", "watchers", "watchers_count")
+COUNTS = (
+    *("forks", "forks_count", "open_issues", "open_issues_count", "size", "stargazers_count", "watchers"),
+    "watchers_count",
+)
 EVERYTHING = {"admin": True, "maintain": True, "push": True, "triage": True, "pull": True}
 
 

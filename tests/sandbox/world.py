@@ -298,9 +298,9 @@ class World:
         """The App's installation that covers this repository."""
         for installation in self.installations.values():
             chosen = installation.repository_ids
-            if installation.app is app and installation.owner is repository.owner:
-                if chosen is None or repository.id in chosen:
-                    return installation
+            covers = chosen is None or repository.id in chosen
+            if installation.app is app and installation.owner is repository.owner and covers:
+                return installation
         return None
 
     def repositories_of(self, installation: Installation) -> list[Repository]:

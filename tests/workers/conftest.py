@@ -1,4 +1,4 @@
-"""A remote that is a real bare repository, and a mirror cache beside it."""
+"""A remote that is a real bare repository with a mirror cache beside it, and a town on the sandbox."""
 
 import os
 from collections.abc import Iterator
@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandbox.fixtures import github
+from tests.sandbox.sandbox import Sandbox
 from tests.workers.places import Place
+from tests.workers.town import Town
 from workers.clone import Mirrors
 from workers.git import Git
 from workers.mirror import Mirror
+
+__all__ = ["github"]
 
 
 @pytest.fixture
@@ -32,3 +37,11 @@ def mirror(mirrors: Mirrors, place: Place) -> Iterator[Mirror]:
     with mirrors.open(place.remote()) as opened:
         opened.fetch({"refs/heads/main": "refs/hub/heads/main"})
         yield opened
+
+
+@pytest.fixture
+def town(github: Sandbox, tmp_path: Path) -> Iterator[Town]:
+    http = Git.prepared(tmp_path / "http-home", os.environ, timeout_ms=20_000)
+    made = Town.made(github, http, tmp_path)
+    yield made
+    made.close()

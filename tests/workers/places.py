@@ -50,7 +50,7 @@ class Place:
         self.git("read-tree", *([parents[0]] if parents else ["--empty"]), env=index)
         for name, content in files.items():
             if content is None:
-                self.git("update-index", "--force-remove", name, env=index)
+                self.git("update-index", "-z", "--index-info", stdin=f"0 {'0' * 40}\t{name}\0".encode(), env=index)
             else:
                 blob = self.git("hash-object", "-w", "--stdin", stdin=content.encode())
                 self.git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}", env=index)

@@ -10,6 +10,7 @@ import pytest
 from pipeline.decisions import Gate, GateKind, LandPlan, Method, TipGuard
 from pipeline.errors import InvariantBroken, Rejected
 from tests.workers.places import Place
+from tests.workers.processes import ends
 from workers.clone import Mirrors
 from workers.git import Git
 from workers.land import (
@@ -196,17 +197,9 @@ def test_a_push_that_hangs_is_unclear_and_leaves_no_process_behind(
     assert land(HeldSlot(), hasty, landing) == Unclear("time_out")
 
     sleeper = int((tmp_path / "pid").read_text())
-    assert _ended(sleeper)
+    assert ends(sleeper)
     assert place.tip() == landing.expected_tip
     assert place.tip(MARKER) is None
-
-
-def _ended(pid: int) -> bool:
-    """Killed processes of the group are reaped by init; a zombie has ended as well."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in {"Z", "X"}
-    except FileNotFoundError:
-        return True
 
 
 def test_an_answer_lost_after_the_refs_moved_is_unclear_and_the_reading_shows_the_landing(
