@@ -9,7 +9,7 @@ from ledger.bounds import Bounds
 from ledger.intents import IntentKind
 from ledger.publication import Look
 from ledger.session import Transaction
-from pipeline.canonical import canonical_bytes, digest_bytes
+from pipeline.canonical import Json, canonical_bytes, digest_bytes
 from pipeline.decisions import Block
 from pipeline.facts import LandingRecord
 from pipeline.reasons import Reason
@@ -29,7 +29,7 @@ def look(world: World) -> Look:
 def test_an_intent_carries_its_own_identity_and_the_slots_token(world: World, look: Look) -> None:
     held = world.slot(look.branch_id)
     intent = world.intent(look, held)
-    expected = {"intent": intent.id, "slot_token": held.token, "committed_at": world.clock.at}
+    expected: dict[str, Json] = {"intent": intent.id, "slot_token": held.token, "committed_at": world.clock.at}
     assert intent.document == canonical_bytes(expected)
     assert intent.digest == digest_bytes(intent.document)
     with world.ledger.read() as tx:

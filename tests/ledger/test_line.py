@@ -145,10 +145,15 @@ def test_an_event_wakes_those_it_concerns_and_nobody_else(world: World, project:
 def test_a_transaction_that_fails_rings_nothing(world: World, project: Project) -> None:
     world.approved(project)
     world.bell.rung.clear()
-    with pytest.raises(RuntimeError), world.ledger.write() as tx:
-        publication.wake(tx, project.branch_id)
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        _wake_and_fail(world, project.branch_id)
     assert world.bell.rung == []
+
+
+def _wake_and_fail(world: World, branch_id: str) -> None:
+    with world.ledger.write() as tx:
+        publication.wake(tx, branch_id)
+        raise RuntimeError
 
 
 def test_fresh_branches_come_first_and_parked_ones_take_half_at_most(world: World) -> None:
