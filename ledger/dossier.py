@@ -29,12 +29,10 @@ from pipeline.facts import (
     VerdictResult,
 )
 from pipeline.intent import Update
+from pipeline.landing import NEEDED_PERMISSIONS
 from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
 from pipeline.states import State
-
-NEEDED_PERMISSIONS = frozenset({"checks:write", "contents:write", "pull_requests:write"})
-
 
 @dataclass(frozen=True, slots=True)
 class Dossier:
@@ -71,7 +69,7 @@ class Dossier:
     since: int
 
 
-def dossier(ledger: Ledger, publication_id: str, *, needed_permissions: frozenset[str] = NEEDED_PERMISSIONS) -> Dossier:
+def dossier(ledger: Ledger, publication_id: str) -> Dossier:
     """The dossier, in a bounded number of statements whatever the length of history. Raises
     `Rejected(field_invalid)` when there is no such publication."""
     with ledger.read() as tx:
@@ -89,7 +87,7 @@ def dossier(ledger: Ledger, publication_id: str, *, needed_permissions: frozense
             line=line.facts_of(tx, _publication_row(tx, publication_id)),
             intent=None if open_intent is None else IntentFacts(open_intent.id, open_intent.publication_id),
             earlier=_suspicion(row),
-            repository=_repository(project, task, needed_permissions),
+            repository=_repository(project, task),
             project=project,
             whole_task=task,
             branch_id=row.publications_branch_id,
@@ -193,8 +191,8 @@ def _suspicion(row: Row[Any]) -> Suspicion | None:
     )
 
 
-def _repository(project: Project, task: Task, needed: frozenset[str]) -> Repository:
-    return Repository(project.repository_id or 0, project.canonical_branch, task.head_branch, needed)
+def _repository(project: Project, task: Task) -> Repository:
+    return Repository(project.repository_id or 0, project.canonical_branch, task.head_branch, NEEDED_PERMISSIONS)
 
 
 def _updates(tx: Transaction, publication_id: str) -> tuple[Update, ...]:

@@ -1,6 +1,7 @@
 """Intents: what the hub is about to do to a remote, written down before it does, and settled against the remote
 after."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,6 +45,12 @@ class Intent:
     digest: str
     slot_token: int
     committed_at: int
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The document, read."""
+        found: dict[str, Any] = json.loads(self.document)
+        return found
 
 
 def commit_intent(ledger: Ledger, look: Look, slot: LandSlot, kind: IntentKind, document: Filled) -> Intent:
