@@ -13,7 +13,7 @@ from ledger.record import record
 from ledger.slot import LandSlot
 from pipeline import proof, settle as mind, words
 from pipeline.canonical import Json
-from pipeline.decisions import Owner, Wait
+from pipeline.decisions import ConfirmLanding, Decision, Owner, Wait
 from pipeline.errors import ensure
 from pipeline.facts import Sha
 from pipeline.intent import signed
@@ -28,19 +28,19 @@ ROUNDS_MAX = 3
 VOID_PAYLOAD = b'{"mac":"void"}\n'
 
 
-def settle_open(work: Looking) -> None:
+def settle_open(work: Looking, decision: ConfirmLanding) -> None:
     """Settle the open intent of this publication, under the land slot."""
-    moving.under_slot(work, lambda again, slot, _decided: _settle_held(again, slot))
+    moving.under_slot(work, decision, _settle_held)
 
 
-def _settle_held(work: Looking, slot: LandSlot) -> None:
+def _settle_held(work: Looking, _slot: LandSlot, _decision: Decision) -> None:
     intent = work.held.open_intent
     if intent is None or intent.publication_id != work.look.publication_id:
         return
     if intent.kind is IntentKind.UPDATE:
         settle_update(work, intent)
     else:
-        settle(work, intent, slot)
+        settle(work, intent)
 
 
 def finish(work: Looking) -> None:
@@ -51,7 +51,7 @@ def finish(work: Looking) -> None:
     proofs.complete(work.place.ledger, work.look, proofs.Approved(digest))
 
 
-def settle(work: Looking, intent: Intent, slot: LandSlot) -> None:
+def settle(work: Looking, intent: Intent) -> None:
     """Settle a landing from what the remote shows; while it shows too little, the intent stays open for the next look."""
     landing = moving.landing_of(work, intent)
     void = pushes.marker_object(work.mirror, intent.id, landing.expected_tip, VOID_PAYLOAD, at_ms=intent.committed_at)

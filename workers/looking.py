@@ -7,26 +7,27 @@ from dataclasses import dataclass, replace
 from ledger.dossier import Dossier, dossier
 from ledger.evidence import read_bundle
 from ledger.publication import Look
+from ledger.slot import LandSlot, release_slot, take_slot
 from pipeline.bundle import header
 from pipeline.contract import Contract
 from pipeline.errors import InvariantBroken, Rejected, Unavailable
 from pipeline.evidence import EvidenceValue, RepositoryChange
 from pipeline.evidence import parse as parse_evidence
 from pipeline.facts import Known, LandPolicy, Remote, Sha, Snapshot, Unknown
-from pipeline.landing import WANTED_PERMISSIONS
+from pipeline.landing import WANTED_PERMISSIONS, may_move_refs
 from workers.clone import Remote as Origin
 from workers.forge import Forge
 from workers.gate import contract_at
 from workers.mirror import Mirror
 from workers.observe import KEPT_TIP, Sight, observe
-from workers.place import Place
+from workers.place import Place, gone
 from workers.refs import branch_ref
 
 
 @dataclass(frozen=True, slots=True)
 class Looking:
     """A look with everything in reach. `snapshot` is what the decision at hand was taken on; `unreadable` is the refusal
-    of the evidence's bundle, where it could not be taken in."""
+    of the evidence's bundle, where it could not be taken in. `slot`: the land slot, where the snapshot was read under it."""
 
     place: Place
     look: Look
@@ -35,6 +36,7 @@ class Looking:
     mirror: Mirror
     forge: Forge
     unreadable: Rejected | None
+    slot: LandSlot | None
     snapshot: Snapshot
 
     @property
@@ -55,11 +57,11 @@ class Looking:
         """What the App may do in this repository (`contents:write` …)."""
         return self.forge.token.permissions
 
-    def again(self) -> "Looking":
-        """The same look with ledger and remote read anew, as it is done under the land slot."""
+    def under(self, slot: LandSlot) -> "Looking":
+        """The same look with ledger and remote read anew, under the slot that was just taken."""
         held = dossier(self.place.ledger, self.look.publication_id)
         snapshot = _snapshot(self.place, held, self.mirror, self.forge, readable=self.unreadable is None)
-        return replace(self, held=held, snapshot=snapshot)
+        return replace(self, held=held, slot=slot, snapshot=snapshot)
 
 
 @contextmanager
@@ -69,8 +71,22 @@ def looking(place: Place, look: Look) -> Iterator[Looking]:
     evidence = parse_evidence(held.evidence_document)
     with closing(_forge(place, held)) as forge, place.mirrors.open(_origin(held, forge)) as mirror:
         unreadable = _take_in(place, held, evidence, mirror)
-        snapshot = _snapshot(place, held, mirror, forge, readable=unreadable is None)
-        yield Looking(place, look, held, evidence, mirror, forge, unreadable, snapshot)
+        with _slot_if_likely(place, look, held) as slot:
+            snapshot = _snapshot(place, held, mirror, forge, readable=unreadable is None)
+            yield Looking(place, look, held, evidence, mirror, forge, unreadable, slot, snapshot)
+
+
+@contextmanager
+def _slot_if_likely(place: Place, look: Look, held: Dossier) -> Iterator[LandSlot | None]:
+    """The land slot for a look that may well move refs, if it is free; it is given back when the look ends."""
+    slot = None
+    if may_move_refs(held.task, held.verdict, held.intent, held.publication.id):
+        slot = take_slot(place.ledger, look.branch_id, place.holder, gone=gone)
+    try:
+        yield slot
+    finally:
+        if slot is not None:
+            release_slot(place.ledger, slot)
 
 
 def _forge(place: Place, held: Dossier) -> Forge:

@@ -39,19 +39,25 @@ def push_evidence(work: Looking) -> None:
         review.record_push(work.place.ledger, work.look, head)
 
 
-def update_head(work: Looking, _decision: UpdateBranch) -> None:
+def update_head(work: Looking, decision: UpdateBranch) -> None:
     """Bring the head up to date: a merge commit of our own, pushed by compare-and-swap under an intent."""
-    under_slot(work, _update)
+    under_slot(work, decision, _update)
 
 
-def land(work: Looking, _decision: Land) -> None:
+def land(work: Looking, decision: Land) -> None:
     """Land the change: commit the intent, push once, and settle it from what the remote shows."""
-    under_slot(work, _land)
+    under_slot(work, decision, _land)
 
 
-def under_slot(work: Looking, act: Callable[[Looking, LandSlot, Decision], None]) -> None:
-    """Take the slot, look again, decide again, and act on that decision only. Another holder makes it a short wait."""
+def under_slot(work: Looking, decision: Decision, act: Callable[[Looking, LandSlot, Decision], None]) -> None:
+    """Act on a decision that was taken on what was read under the slot; without it, take it, read and decide again.
+
+    Another holder makes it a short wait.
+    """
     place = work.place
+    if work.slot is not None:
+        act(work, work.slot, decision)
+        return
     slot = take_slot(place.ledger, work.look.branch_id, place.holder, gone=gone)
     if slot is None:
         at = place.now() + place.bounds.confirm_ms
@@ -59,7 +65,7 @@ def under_slot(work: Looking, act: Callable[[Looking, LandSlot, Decision], None]
         record(place.ledger, work.look, wait, next_look_at=at)
         return
     try:
-        again = work.again()
+        again = work.under(slot)
         decided = decide(again.snapshot)
         record(place.ledger, again.look, decided, next_look_at=place.now())
         act(again, slot, decided)
@@ -91,7 +97,7 @@ def _land(work: Looking, slot: LandSlot, decided: Decision) -> None:
     intent = intents.commit_intent(place.ledger, work.look, slot, IntentKind.LAND, fill)
     answer = pushes.land(slot, work.mirror, landing_of(work, intent))
     intents.observe(place.ledger, intent.id, "answer", told(answer))
-    confirm.settle(work, intent, slot)
+    confirm.settle(work, intent)
 
 
 def landing_of(work: Looking, intent: Intent) -> pushes.Landing:
