@@ -2,8 +2,7 @@
 
 It beats whatever the executor is busy with, and it dies with it: its stdin is a pipe that only the executor holds
 open. If that pipe closes without a farewell, the executor is gone, and the heart kills the command that it left behind.
-A stop order or a lost lease is said on stdout, in one word, where the executor waits for it beside the command's
-output.
+A stop order or a lost lease is said on stdout, in one word, where the executor waits for it beside its command.
 """
 
 import contextlib
@@ -23,6 +22,7 @@ from workers.executor_hub import HubClient, Lease
 
 STOP: Final = "stop"
 LOST: Final = "lost"
+ORDER_S: Final = 60.0
 _FAREWELL: Final = "farewell"
 
 
@@ -79,7 +79,9 @@ class Heart:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._tell(_FAREWELL)
         for stream in (self._process.stdin, self._process.stdout):
             cast(IO[bytes], stream).close()
@@ -99,18 +101,22 @@ class _Ear:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._heard: list[str] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(0, selectors.EVENT_READ)
 
-    def listen(self, for_s: float) -> list[str]:
-        """The lines that came within the time. Raises `EOFError` when the other end is closed."""
-        if not self._selector.select(max(0.0, for_s)):
-            return []
-        chunk = os.read(0, 65_536)
-        if not chunk:
-            raise EOFError
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        return [line.decode() for line in lines]
+    def listen(self, for_s: float) -> str | None:
+        """The next line, or None when the time has passed. Raises `EOFError` when the other end is closed."""
+        until = time.monotonic() + for_s
+        while not self._heard:
+            if not self._selector.select(max(0.0, until - time.monotonic())):
+                return None
+            chunk = os.read(0, 65_536)
+            if not chunk:
+                raise EOFError
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            self._heard += [line.decode() for line in lines]
+        return self._heard.pop(0)
 
 
 class _Beating:
@@ -139,9 +145,10 @@ class _Beating:
         """Listen until the next beat is due."""
         due = time.monotonic() + self._beat_s
         while (left := due - time.monotonic()) > 0:
-            for line in self._ear.listen(left):
-                if line == _FAREWELL:
-                    return True
+            line = self._ear.listen(left)
+            if line == _FAREWELL:
+                return True
+            if line is not None:
                 self._group = int(line.removeprefix("guard "))
         return False
 
@@ -170,11 +177,10 @@ def main() -> None:
     """Read the order from stdin, then beat."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ear = _Ear()
-    lines: list[str] = []
     with contextlib.suppress(EOFError):
-        while not lines:
-            lines = ear.listen(60)
-        _Beating(json.loads(lines[0]), ear).run()
+        order = ear.listen(ORDER_S)
+        if order is not None:
+            _Beating(json.loads(order), ear).run()
 
 
 if __name__ == "__main__":

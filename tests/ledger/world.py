@@ -1,4 +1,4 @@
-"""A green world for the ledger's tests: a ready project, and each further step of one change; tests change one thing."""
+"""A green world for the ledger's tests: a ready project, and each step of one change; tests change one thing."""
 
 import itertools
 from collections.abc import Mapping

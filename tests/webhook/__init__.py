@@ -1,0 +1,1 @@
+"""The doors, knocked at over a real ledger."""

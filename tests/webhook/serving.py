@@ -77,7 +77,9 @@ class Store:
     def project(self, name: str = "widgets", clone_url: str = "http://127.0.0.1:9/acme/widgets.git") -> Project:
         with self.ledger.write() as tx:
             made = projects.register(tx, name=name, owner="acme", repository=name, actor="test")
-            return projects.settle_registration(tx, made.id, registered(clone_url))
+            settled = projects.settle_registration(tx, made.id, registered(clone_url))
+        self.bell.rung.clear()  # a registration rings for itself
+        return settled
 
     def task(self, project: Project, deliverable: Deliverable = Deliverable.CODE, title: str = "Do it") -> Task:
         with self.ledger.write() as tx:
