@@ -15,7 +15,9 @@ import requests
 from tests.sandbox.sandbox import AppHandle, Repo, Sandbox
 
 
-def ask(github: Sandbox, credential: str, method: str, path: str, body: Any = None, **headers: str) -> requests.Response:
+def ask(
+    github: Sandbox, credential: str, method: str, path: str, body: Any = None, **headers: str
+) -> requests.Response:
     """One REST request; underscores in header names stand for dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return requests.request(
@@ -99,7 +101,7 @@ def receiver() -> Iterator[Heard]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gave it
             """Silent: the test looks at what was heard."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

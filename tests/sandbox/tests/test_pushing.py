@@ -56,8 +56,9 @@ def test_both_layers_speak_when_both_refuse(clone: Clone) -> None:
     assert "GH013: Repository rule violations found for refs/heads/main." in words
 
 
-@pytest.mark.parametrize(("conclusion", "admitted"), [("success", True), ("neutral", True), ("skipped", True),
-                                                      ("failure", False), ("cancelled", False), (None, False)])  # fmt: skip
+@pytest.mark.parametrize(("conclusion", "admitted"), [
+    ("success", True), ("neutral", True), ("skipped", True), ("failure", False), ("cancelled", False), (None, False),
+])  # fmt: skip
 def test_a_required_check_admits_what_github_admits(
     github: Sandbox, clone: Clone, conclusion: str | None, admitted: bool
 ) -> None:
@@ -149,7 +150,8 @@ def test_one_refused_ref_refuses_an_atomic_push(clone: Clone) -> None:
 
 def test_a_workflow_file_needs_its_own_permission(github: Sandbox, clone: Clone) -> None:
     clone.commit("work", **{".github__workflows__ci.yml": "on: push\n"})
-    assert "refusing to allow a GitHub App to create or update workflow `.github/workflows/ci.yml`" in refused(clone, "work")
+    words = "refusing to allow a GitHub App to create or update workflow `.github/workflows/ci.yml`"
+    assert words in refused(clone, "work")
     allowed = github.app("other", permissions={"contents": "write", "workflows": "write"})
     assert Clone(clone.repo, clone.folder, allowed.token()).push("work").returncode == 0
 
