@@ -145,7 +145,7 @@ def _receive(asked: Asked, body: bytes) -> Response:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(pipes, {"core.hooksPath": str(asked.hooks)}),
+        env=environment(pipes, asked.hooks),
         pass_fds=(ask_write, answer_read),
     )
     os.close(ask_write)

@@ -11,16 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ZERO = "0" * 40
-SETTINGS = {
-    "safe.directory": "*",
-    "gc.auto": "0",
-    "receive.autogc": "false",
-    "receive.fsckObjects": "true",
-    "receive.hideRefs": "refs/pull",
-    "uploadpack.allowFilter": "true",
-    "uploadpack.allowAnySHA1InWant": "true",
-    "advice.detachedHead": "false",
-}
+CONFIGURATION = Path(__file__).with_name("gitconfig")
 
 
 class GitFailed(Exception):
@@ -64,23 +55,22 @@ class FileChange:
     deletions: int
 
 
-def environment(extra: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment for a git process: nothing of the user's, our settings, then `extra`."""
-    chosen = {**SETTINGS, **(settings or {})}
+def environment(extra: Mapping[str, str] | None = None, hooks: Path | None = None) -> dict[str, str]:
+    """The whole environment for a git process: nothing of the user's, our configuration, then `extra`.
+
+    The configuration is a file, since git hands that on to the processes it starts, and variables not.
+    """
     env = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "HOME": "/nonexistent",
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_GLOBAL": str(CONFIGURATION),
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_CONFIG_COUNT": str(len(chosen)),
     }
-    for index, (key, value) in enumerate(chosen.items()):
-        env[f"GIT_CONFIG_KEY_{index}"] = key
-        env[f"GIT_CONFIG_VALUE_{index}"] = value
-    env.update(extra or {})
-    return env
+    if hooks is not None:
+        env |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": str(hooks)}
+    return {**env, **(extra or {})}
 
 
 class GitDir:

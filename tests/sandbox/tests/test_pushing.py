@@ -1,5 +1,7 @@
 """Pushes: who may, and what the rules of a branch refuse, in GitHub's words."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -202,3 +204,36 @@ def test_a_shallow_and_a_partial_clone_work(clone: Clone, tmp_path: Path) -> Non
     assert clone.git("clone", "-q", "--depth=1", clone.url, str(tmp_path / "shallow")).returncode == 0
     assert clone.git("clone", "-q", "--bare", "--filter=blob:none", clone.url, str(tmp_path / "p")).returncode == 0
     assert clone.git("fetch", "-q", clone.url, sha).returncode == 0
+
+
+def test_two_pushes_race_for_one_tip_and_one_wins(clone: Clone) -> None:
+    before = clone.repo.tip()
+    heads = [clone.commit("one", a="1\n")]
+    clone.git("checkout", "-q", "main")
+    heads.append(clone.commit("two", a="2\n"))
+    codes: dict[str, int] = {}
+
+    def land(name: str) -> None:
+        lease = f"--force-with-lease=refs/heads/main:{before}"
+        codes[name] = clone.push("--atomic", lease, f"{name}:refs/heads/main", f"{name}:refs/mac/{name}").returncode
+
+    racers = [threading.Thread(target=land, args=(name,)) for name in ("one", "two")]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join(30)
+    assert sorted(codes.values()) == [0, 1]
+    winner = "one" if codes["one"] == 0 else "two"
+    assert clone.repo.tip() == heads[("one", "two").index(winner)]
+    assert list(clone.repo.refs("refs/mac/")) == [f"refs/mac/{winner}"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+def test_a_repository_works_whoever_owns_its_folder(github: Sandbox, clone: Clone) -> None:
+    for path in (clone.repo.path, *clone.repo.path.rglob("*")):
+        os.chown(path, 12_345, 12_345)
+    assert clone.git("fetch", "-q", clone.url).returncode == 0
+    clone.commit("work", a="a\n")
+    assert clone.push("work").returncode == 0
+    copy = github.repository("acme/copy", source=clone.repo.path)
+    assert copy.tip("work") == clone.repo.tip("work")
