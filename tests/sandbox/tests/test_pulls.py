@@ -122,7 +122,7 @@ def test_required_checks_and_strictness_bind_the_merge(github: Sandbox, hub: App
     ci.reports(repo, repo.tip("work"), "ci/test", "success")
     repo.commit(files={"other": "other\n"})
     behind = ask(github, hub.token(), "PUT", f"{PULLS}/1/merge")
-    assert "not up to date" in behind.json()["message"]
+    assert 'Required status check "ci/test" is expected.' in behind.json()["message"]
     assert ask(github, hub.token(), "GET", f"{PULLS}/1").json()["mergeable_state"] == "behind"
     updated = ask(github, hub.token(), "PUT", f"{PULLS}/1/update-branch", {"expected_head_sha": repo.tip("work")})
     assert updated.status_code == 202

@@ -45,7 +45,8 @@ def test_a_classic_required_check_is_refused_as_gh006(clone: Clone) -> None:
     clone.commit("main", a="a\n")
     words = refused(clone, "main")
     assert "error: GH006: Protected branch update failed for refs/heads/main." in words
-    assert 'error: Required status check "ci/test" is expected.' in words
+    assert 'remote: - Required status check "ci/test" is expected.' in words
+    assert "hook declined to update" not in words
     assert "(protected branch hook declined)" in words
 
 
@@ -148,6 +149,15 @@ def test_one_refused_ref_refuses_an_atomic_push(clone: Clone) -> None:
     clone.commit("main", a="a\n")
     words = refused(clone, "--atomic", "main", "main:refs/mac/landings/int_1")
     assert "main -> main (push declined due to repository rule violations)" in words
+    assert "main -> refs/mac/landings/int_1 (atomic transaction failed)" in words
+
+
+def test_without_atomic_the_other_refs_go_through(clone: Clone) -> None:
+    clone.repo.ruleset(pull_request=True)
+    before, head = clone.repo.tip(), clone.commit("main", a="a\n")
+    assert clone.push("main", "main:refs/heads/other").returncode == 1
+    assert clone.repo.tip() == before
+    assert clone.repo.tip("other") == head
 
 
 def test_a_workflow_file_needs_its_own_permission(github: Sandbox, clone: Clone) -> None:
