@@ -2,7 +2,7 @@
 
 A push is judged in a real pre-receive hook, inside git's quarantine. The hook is a few lines of shell: it hands the
 proposed updates to this process through inherited pipes and prints the verdict, so its start costs nothing. An
-update hook then refuses the refs that were judged badly, so that others of the same push go through unless it is atomic.
+update hook then refuses the refs that were judged badly, so that others of a push go through unless it is atomic.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from werkzeug.wrappers import Response
 from tests.sandbox import moved
 from tests.sandbox.auth import Caller, identify
 from tests.sandbox.deliveries import Courier
-from tests.sandbox.gitdir import ZERO, GitDir, environment
+from tests.sandbox.gitdir import GitDir, environment
 from tests.sandbox.reply import Refused
 from tests.sandbox.rules import Update, judge_update, push_text, refusal_reason
 from tests.sandbox.world import Repository, World
@@ -227,7 +227,7 @@ def _against(asked: Asked, git: GitDir, update: Update) -> list[str]:
 
 def _new_workflow(asked: Asked, git: GitDir, update: Update) -> str | None:
     """A workflow file in the commits that nobody had pushed before, if the caller may not write such."""
-    if update.new == ZERO or asked.caller.may("workflows", "write"):
+    if asked.caller.may("workflows", "write") or git.commit_sha(update.new) is None:
         return None
     named = git.run("log", "--format=", "--name-only", update.new, "--not", "--all", "--", ".github/workflows")
     return next(iter(named.split("\n")), "") or None

@@ -5,6 +5,7 @@ that repositories work whoever owns their folder.
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class Signature:
 
 @dataclass(frozen=True)
 class CommitFacts:
+    """A commit as git has it. `signed` is known only where one commit was asked for."""
+
     sha: str
     tree: str
     parents: tuple[str, ...]
@@ -47,6 +50,8 @@ class CommitFacts:
 
 @dataclass(frozen=True)
 class FileChange:
+    """A changed file; `blob` is the new one, or the old one of a removed file."""
+
     path: str
     previous: str | None
     status: str
@@ -159,8 +164,10 @@ class GitDir:
         counts = self.run("diff-tree", "-r", "-z", "-M", "--numstat", base, head, "--").split("\0")
         return _changes(raw, _numbers(counts))
 
-    def patch(self, base: str, head: str, *paths: str) -> str:
-        return self.run("diff-tree", "-r", "-M", "-p", base, head, "--", *paths)
+    def patches(self, base: str, head: str) -> list[str]:
+        """One patch for each of `changes(base, head)`, in the same order."""
+        whole = self.run("diff-tree", "-r", "-M", "-p", base, head, "--")
+        return re.split(r"(?m)^(?=diff --git )", whole)[1:]
 
     def merge_tree(self, ours: str, theirs: str) -> str | None:
         """The tree of a clean merge; None on a conflict."""

@@ -27,6 +27,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Violation:
+    """One sentence against an update, and the layer that it is from."""
+
     layer: Layer
     sentence: str
 

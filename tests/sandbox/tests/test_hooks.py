@@ -100,6 +100,18 @@ def test_the_log_tells_what_came_back_and_delivers_again(
     assert pushes[0] == pushes[1]
 
 
+def test_an_app_points_its_webhook_elsewhere(github: Sandbox, hub: AppHandle, heard: Heard) -> None:
+    with receiver() as other:
+        changed = ask(github, hub.jwt(), "PATCH", "/app/hook/config", {"url": other.url, "secret": "new"})
+        assert changed.json() == ask(github, hub.jwt(), "GET", "/app/hook/config").json()
+        github.settle()
+        before = len(heard.deliveries)
+        github.repository("acme/more", files={"a": "a\n"}).commit(files={"b": "b\n"})
+        github.settle()
+        assert other.events() == ["push", "check_suite"]
+        assert len(heard.deliveries) == before
+
+
 def test_the_log_is_read_by_cursor(github: Sandbox, hub: AppHandle, repo: Repo) -> None:
     repo.commit(on="work", files={"a": "a\n"})
     github.settle()

@@ -63,6 +63,19 @@ def test_commits_and_trees_are_built(github: Sandbox, hub: AppHandle, repo: Repo
     assert [f["filename"] for f in get(github, hub, f"/commits/{made['sha']}")["files"]] == ["dir/new"]
 
 
+def test_files_come_with_their_kind_of_change_and_patch(github: Sandbox, hub: AppHandle, repo: Repo) -> None:
+    text = "".join(f"line {number}\n" for number in range(30))
+    repo.commit(files={"moved": text, "gone": "g\n", "binary": b"\0\1", "Grüße": "x\n"})
+    sha = repo.commit(files={"moved": None, "new place": text, "gone": None, "binary": b"\0\2", "Grüße": "y\n"})
+    files = {f["filename"]: f for f in get(github, hub, f"/commits/{sha}")["files"]}
+    assert {name: f["status"] for name, f in files.items()} == {
+        "new place": "renamed", "gone": "removed", "binary": "modified", "Grüße": "modified",
+    }  # fmt: skip
+    assert files["new place"]["previous_filename"] == "moved"
+    assert files["Grüße"]["patch"] == "@@ -1 +1 @@\n-x\n+y"
+    assert "patch" not in files["binary"]
+
+
 def test_a_comparison_tells_ahead_from_behind(github: Sandbox, hub: AppHandle, repo: Repo) -> None:
     repo.commit(on="work", files={"a": "a\n"})
     assert get(github, hub, "/compare/main...work")["status"] == "ahead"
