@@ -90,6 +90,7 @@ TABLE: tuple[Row, ...] = (
     before.over,
     before.unprovable,
     before.spent,
+    after.unreadable,
     before.contained,
     before.asked_to_wait,
     before.permissions,

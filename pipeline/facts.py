@@ -96,7 +96,7 @@ class VerdictFacts:
 @dataclass(frozen=True, slots=True)
 class EvidenceFacts:
     """The evidence that the publication carries. `verifier_green`: every contract command has a run that passed at
-    exactly `head`. `current`: nothing newer has been handed in for the task."""
+    exactly `head`. `current`: nothing newer has been handed in for the task. `readable`: its commits could be taken in."""
 
     digest: str
     head: Sha
@@ -104,6 +104,7 @@ class EvidenceFacts:
     verified_base: Sha
     current: bool = True
     verifier_green: bool = True
+    readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

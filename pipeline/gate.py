@@ -86,6 +86,12 @@ def unreadable_contract(evidence_digest: str, path: str, line: int, problem: str
     return Verdict(VerdictResult.ENVIRONMENT, evidence_digest, digest({"broken": problem, "line": line}), (finding,))
 
 
+def unreadable_evidence(evidence_digest: str, code: str, problem: str) -> Verdict:
+    """The verdict where the commits themselves cannot be taken in: there is nothing that could be judged."""
+    contract = digest({"schema": "mac.no_contract.v1"})
+    return Verdict(VerdictResult.REJECTED, evidence_digest, contract, (Finding(code, problem),))
+
+
 def verifier_green(contract: Contract, evidence: RepositoryChange) -> bool:
     """Whether every command of the contract has a run that passed at this head, with nothing dirty."""
     return bool(contract.test_commands) and not list(_runs(contract, evidence))

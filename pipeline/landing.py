@@ -13,6 +13,17 @@ from pipeline.facts import Change, EvidenceFacts, LandPolicy, RequiredCheck, Rul
 
 REVIEW_CHECK = "mac/review"
 
+# What the App asks for, and what it cannot do without; `administration` is what reading classic protection takes.
+WANTED_PERMISSIONS = {
+    "administration": "read",
+    "checks": "write",
+    "contents": "write",
+    "pull_requests": "write",
+    "statuses": "read",
+    "workflows": "write",
+}
+NEEDED_PERMISSIONS = frozenset(f"{name}:{level}" for name, level in WANTED_PERMISSIONS.items() if name != "workflows")
+
 
 @dataclass(frozen=True, slots=True)
 class Road:

@@ -119,6 +119,11 @@ def build(
     return seal(PROOF_TYPE, canonical_bytes(statement), key)
 
 
+def predicate_of(envelope: bytes) -> Mapping[str, Json]:
+    """What a proof says of itself, unchecked: for gathering the facts that `verify` then holds it against."""
+    return _statement(unseal(envelope, ())).predicate
+
+
 def verify(envelope: bytes, keys: Iterable[PublicKey], git: GitFacts, recorded: Recorded | None = None) -> Verification:
     """Hold a proof against git, against the keys and, where there is one, against the ledger's record.
 

@@ -27,6 +27,9 @@ class Refusal(StrEnum):
     PROJECT_UNKNOWN = "project_unknown"
     PROJECT_EXISTS = "project_exists"
     PROJECT_NOT_READY = "project_not_ready"
+    APP_NOT_INSTALLED = "app_not_installed"
+    BRANCH_UNKNOWN = "branch_unknown"
+    MARKERS_REFUSED = "markers_refused"
     TASK_UNKNOWN = "task_unknown"
     ID_AMBIGUOUS = "id_ambiguous"
     LEASE_UNKNOWN = "lease_unknown"
@@ -71,6 +74,9 @@ _SENTENCES: Mapping[Refusal, str] = {
     Refusal.PROJECT_UNKNOWN: "There is no project {project}.",
     Refusal.PROJECT_EXISTS: "The project {project} is registered already.",
     Refusal.PROJECT_NOT_READY: "The project {project} is not ready: {problem}.",
+    Refusal.APP_NOT_INSTALLED: "The App is not installed on {repository}, or the repository does not exist.",
+    Refusal.BRANCH_UNKNOWN: "The repository has no branch {branch}.",
+    Refusal.MARKERS_REFUSED: "The remote does not take refs below refs/mac/, which fence every landing: {answer}.",
     Refusal.TASK_UNKNOWN: "There is no task {task}.",
     Refusal.ID_AMBIGUOUS: "The prefix {prefix} names more than one.",
     Refusal.LEASE_UNKNOWN: "There is no lease {lease}.",

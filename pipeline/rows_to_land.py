@@ -34,6 +34,11 @@ def reviewed(s: Snapshot) -> Decision | None:
     return None
 
 
+def unreadable(s: Snapshot) -> Decision | None:
+    """Evidence whose commits cannot be taken in: nothing about it can be read, so it is judged and returned at once."""
+    return None if s.evidence.readable else reviewed(s)
+
+
 def merges(s: Snapshot) -> Decision | None:
     """The change merges with the tip, and meets the tip's own contract."""
     change = change_of(s)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -63,21 +63,31 @@ class SigningKey:
 
     @classmethod
     def from_text(cls, text: str) -> "SigningKey":
-        """Read a seed of 32 bytes, written as base64 or as hex. Raises `ValueError` for anything else."""
+        """Read an Ed25519 key: PKCS 8 as PEM, or its seed of 32 bytes as base64 or hex. Raises `ValueError` for
+        anything else, without quoting it."""
         stripped = text.strip()
         try:
-            seed = (
-                bytes.fromhex(stripped) if len(stripped) == 2 * KEY_BYTES else base64.b64decode(stripped, validate=True)
-            )
-        except (ValueError, binascii.Error) as error:
-            raise ValueError("a proof key is 32 bytes, as base64 or hex") from error
+            if stripped.startswith("-----BEGIN"):
+                return cls(_pem_seed(stripped.encode()))
+            hexadecimal = len(stripped) == 2 * KEY_BYTES
+            seed = bytes.fromhex(stripped) if hexadecimal else base64.b64decode(stripped, validate=True)
+        except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm):
+            seed = b""
         if len(seed) != KEY_BYTES:
-            raise ValueError("a proof key is 32 bytes, as base64 or hex")
+            raise ValueError("a proof key is an Ed25519 key: PEM, or 32 bytes as base64 or hex")
         return cls(seed)
 
     def sign(self, message: bytes) -> bytes:
         """The signature over exactly these bytes."""
         return self._key.sign(message)
+
+
+def _pem_seed(pem: bytes) -> bytes:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError("not an Ed25519 key")
+    raw = serialization.PrivateFormat.Raw
+    return key.private_bytes(serialization.Encoding.Raw, raw, serialization.NoEncryption())
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,10 +164,10 @@ def pull_request_body(task: str, body: str, summary: str) -> str:
     )
 
 
-def commit_message(title: str, task: str, number: int | None, intent: str) -> str:
-    """The message of a commit that the hub builds; the trailer attributes it to its intent."""
+def commit_message(title: str, task: str, number: int | None) -> str:
+    """The message of a commit that the hub builds; the trailer that attributes it to its intent is added to it."""
     origin = f"Lands pull request {number} for {task}." if number is not None else f"Lands {task}."
-    return f"{one_line(title)}\n\n{origin}\n\nMac-Intent: {intent}\n"
+    return f"{one_line(title)}\n\n{origin}\n"
 
 
 def update_message(task: str, tip: str) -> str:
@@ -213,6 +213,11 @@ def landing_report(decision: Decision) -> Report:
     )
     changes = "".join(f"\n\nWhat would change it: {s}" for s in would_change(decision.reason))
     return Report(LANDING, f"{kind}: {decision.reason.value}", plain(sentence, 1000) + changes, conclusion)
+
+
+def told_as(decision: Decision) -> tuple[str, str]:
+    """The pair of words under which a decision is known everywhere: what is done, and why."""
+    return name(decision), decision.reason.value
 
 
 def landed_report(landed: str, proof: str) -> Report:

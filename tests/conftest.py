@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandbox.fixtures import github
+
+__all__ = ["github"]
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,0 +1,108 @@
+"""What operators order: stop, start, hold, release, cancel, retry. Each is written with its history row, and rings."""
+
+from sqlalchemy import select, update
+
+from ledger import history, line, publication, tasks
+from ledger.session import Transaction
+from ledger.tables import attempts, publications
+from ledger.tasks import Task
+from pipeline.canonical import Json
+from pipeline.errors import Rejected
+from pipeline.reasons import Reason
+from pipeline.refusals import Refusal
+from pipeline.states import TERMINAL, Event, State
+
+
+def stop(tx: Transaction, task_id: str, *, actor: str) -> Task:
+    """Ask for the task to stop. An open one is stopped at once; a claimed one when its executor obeys or its lease
+    ends; one under review or landing at its next look, after an open intent is settled. Asking again changes nothing.
+    Raises `Rejected(transition_unknown)` for a task that is over."""
+    task = tasks.locked(tx, task_id)
+    _not_over(task, Event.STOP)
+    if task.stop_requested_at is not None or task.state is State.STOPPED:
+        return task
+    tasks.change(tx, task_id, stop_requested_at=tx.now())
+    _note(tx, task_id, "stop_requested", actor)
+    if task.state is State.OPEN:
+        tasks.move(tx, task_id, Event.STOP, reason=Reason.STOPPED, actor=actor)
+    _look_again(tx, task_id)
+    return tasks.locked(tx, task_id)
+
+
+def start(tx: Transaction, task_id: str, *, actor: str) -> Task:
+    """Offer a stopped task again. Raises `Rejected(transition_unknown)` for one that is not stopped."""
+    tasks.move(tx, task_id, Event.START, actor=actor, changes={"stop_requested_at": None, "not_before": tx.now()})
+    return tasks.locked(tx, task_id)
+
+
+def hold(tx: Transaction, task_id: str, held: bool, *, actor: str) -> Task:
+    """Keep the task from being leased and landed, or let it go on. Raises `Rejected(transition_unknown)` when it is
+    over."""
+    task = tasks.locked(tx, task_id)
+    _not_over(task, Event.STOP)
+    if task.held != held:
+        tasks.change(tx, task_id, held=held)
+        _note(tx, task_id, "held" if held else "hold_released", actor)
+        _look_again(tx, task_id)
+    return tasks.locked(tx, task_id)
+
+
+def cancel(tx: Transaction, task_id: str, *, actor: str) -> Task:
+    """Give the task up for good. Raises `Rejected(intent_not_admitted)` while an intent is open on it: what is being
+    landed is settled first; `Rejected(transition_unknown)` when it is over."""
+    row = _live(tx, task_id)
+    _no_intent(tx, row)
+    tasks.move(tx, task_id, Event.CANCEL, actor=actor)
+    line.forget_kept(tx, task_id)
+    _look_again(tx, task_id)
+    return tasks.locked(tx, task_id)
+
+
+def retry(tx: Transaction, task_id: str, *, why: str, actor: str) -> Task:
+    """Open a blocked task again, with one more attempt; its publication is closed and kept. Raises
+    `Rejected(transition_unknown)` for one that is not blocked, `Rejected(intent_not_admitted)` while an intent is
+    open."""
+    row = _live(tx, task_id)
+    _no_intent(tx, row)
+    if row is not None and publication.landing_recorded(tx, row):
+        raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": "a landing of this task is recorded"})
+    facts: dict[str, Json] = {"why": why, "publication": row}
+    tasks.move(tx, task_id, Event.RETRY, actor=actor, facts=facts, changes={"not_before": tx.now(), "directive": None})
+    newest = select(attempts.c.id).where(attempts.c.task_id == task_id).order_by(attempts.c.number.desc()).limit(1)
+    attempt_id = tx.connection.execute(newest).scalar_one_or_none()
+    if attempt_id is not None:
+        tasks.credit(tx, task_id, attempt_id, "operator_retry")
+    if row is not None:
+        change = update(publications).where(publications.c.id == row)
+        tx.connection.execute(change.values(**publication.closing(tx, "retried")))
+    line.forget_kept(tx, task_id)
+    return tasks.locked(tx, task_id)
+
+
+def _not_over(task: Task, event: Event) -> None:
+    if task.state in TERMINAL:
+        raise Rejected(Refusal.TRANSITION_UNKNOWN, {"state": task.state.value, "event": event.value})
+
+
+def _live(tx: Transaction, task_id: str) -> str | None:
+    c = publications.c
+    return tx.connection.execute(select(c.id).where(c.task_id == task_id, c.state != "closed")).scalar_one_or_none()
+
+
+def _no_intent(tx: Transaction, publication_id: str | None) -> None:
+    if publication_id is not None and publication.has_open_intent(tx, publication_id):
+        raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": "an intent of this task is not settled yet"})
+
+
+def _look_again(tx: Transaction, task_id: str) -> None:
+    c = publications.c
+    live = update(publications).where(c.task_id == task_id, c.state != "closed")
+    tx.connection.execute(live.values(next_look_at=tx.now(), fresh=True))
+    branch_id = tx.connection.execute(select(c.branch_id).where(c.task_id == task_id).limit(1)).scalar_one_or_none()
+    if branch_id is not None:
+        publication.raise_generation(tx, branch_id)
+        tx.ring(branch_id)
+
+
+def _note(tx: Transaction, task_id: str, event: str, actor: str) -> None:
+    history.write(tx, subject="task", subject_id=task_id, task=task_id, event=event, actor=actor)

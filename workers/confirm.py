@@ -1,0 +1,144 @@
+"""Confirming: reads the remote over a fresh connection, settles an intent from that alone, and proves what landed.
+
+Used after an answer, an error, a time-out and a restart alike; it never asks what the push said.
+"""
+
+from typing import assert_never
+
+import structlog
+
+from ledger import intents, proofs
+from ledger.intents import Intent, IntentKind
+from ledger.record import record
+from ledger.slot import LandSlot
+from pipeline import proof, settle as mind, words
+from pipeline.canonical import Json
+from pipeline.decisions import Owner, Wait
+from pipeline.errors import ensure
+from pipeline.facts import Sha
+from pipeline.intent import signed
+from pipeline.reasons import Reason
+from workers import land as pushes
+from workers import moving, proving, telling
+from workers.looking import Looking
+
+log = structlog.get_logger(__name__)
+
+ROUNDS_MAX = 3
+VOID_PAYLOAD = b'{"mac":"void"}\n'
+
+
+def settle_open(work: Looking) -> None:
+    """Settle the open intent of this publication, under the land slot."""
+    moving.under_slot(work, lambda again, slot, _decided: _settle_held(again, slot))
+
+
+def _settle_held(work: Looking, slot: LandSlot) -> None:
+    intent = work.held.open_intent
+    if intent is None or intent.publication_id != work.look.publication_id:
+        return
+    if intent.kind is IntentKind.UPDATE:
+        settle_update(work, intent)
+    else:
+        settle(work, intent, slot)
+
+
+def finish(work: Looking) -> None:
+    """Complete an approved report. A code task is completed together with its proof, and not here."""
+    digest = work.held.verdict_digest
+    ensure(digest is not None, "a report is finished by its verdict")
+    assert digest is not None
+    proofs.complete(work.place.ledger, work.look, proofs.Approved(digest))
+
+
+def settle(work: Looking, intent: Intent, slot: LandSlot) -> None:
+    """Settle a landing from what the remote shows; while it shows too little, the intent stays open for the next look."""
+    landing = moving.landing_of(work, intent)
+    void = pushes.marker_object(work.mirror, intent.id, landing.expected_tip, VOID_PAYLOAD, at_ms=intent.committed_at)
+    for _ in range(ROUNDS_MAX):
+        reading = pushes.read_back(work.mirror, landing.branch, [intent.id], now=work.place.now())
+        seen = mind.Seen(reading.sha, _marker(reading, intent, landing, void), _reachable(work, landing, reading.sha))
+        settlement = mind.settle(seen)
+        noted: dict[str, Json] = {"via": "git", "sha": reading.sha, "at": reading.at, "marker": seen.marker.value}
+        intents.observe(work.place.ledger, intent.id, "reading", noted)
+        match settlement:
+            case mind.MakeVoid():
+                pushes.void_marker(work.mirror, intent.id, void)
+            case mind.LandedByUs(tip=tip):
+                _prove(work, intent, landing, proof.Reading("git", tip, reading.at))
+                return
+            case mind.IsVoid():
+                intents.void(work.place.ledger, intent.id, "not_landed")
+                return
+            case mind.LandedUnattributed():
+                intents.unattributed(work.place.ledger, intent.id, {"tip": reading.sha})
+                return
+            case mind.LandedRemoved():
+                intents.unproven(work.place.ledger, intent.id, {"tip": reading.sha, "why": "removed_again"})
+                return
+            case mind.NotSettled(why=why):
+                _look_later(work, intent, why)
+                return
+            case _:
+                assert_never(settlement)
+    _look_later(work, intent, "still_moving")
+
+
+def settle_update(work: Looking, intent: Intent) -> None:
+    """Settle an update of the head: it is there as intended, or the compare-and-swap can no longer succeed, or we wait."""
+    fixed = intent.fields
+    head, commit = str(fixed["head"]), str(fixed["commit"])
+    reading = pushes.read_back(work.mirror, work.held.repository.head_branch, now=work.place.now())
+    intents.observe(work.place.ledger, intent.id, "reading", {"via": "git", "sha": reading.sha, "at": reading.at})
+    if reading.sha == commit:
+        tip, tree = str(fixed["tip"]), str(fixed["tree"])
+        intents.record_update(
+            work.place.ledger, work.look, intent.id, previous_head=head, tip=tip, tree=tree, head=commit
+        )
+    elif reading.sha != head or work.place.now() >= intent.committed_at + work.place.bounds.land_slot_ms:
+        intents.void(work.place.ledger, intent.id, "not_updated")
+    else:
+        _look_later(work, intent, "push_may_be_under_way")
+
+
+def _marker(reading: pushes.Reading, intent: Intent, landing: pushes.Landing, void: Sha) -> mind.MarkerState:
+    found = reading.markers.get(intent.id)
+    if found is None:
+        return mind.MarkerState.ABSENT
+    known = {landing.marker: mind.MarkerState.OURS, void: mind.MarkerState.VOID}
+    return known.get(found, mind.MarkerState.OTHER)
+
+
+def _reachable(work: Looking, landing: pushes.Landing, tip: Sha | None) -> bool:
+    if tip is None:
+        return False
+    if not work.mirror.has(tip):
+        work.mirror.fetch({f"refs/heads/{landing.branch}": "refs/hub/tip"})
+    return work.mirror.has(tip) and work.mirror.is_ancestor(landing.commit, tip)
+
+
+def _prove(work: Looking, intent: Intent, landing: pushes.Landing, reading: proof.Reading) -> None:
+    """Build the proof from the intent and this reading, hold it against git and the ledger, and complete with it."""
+    place = work.place
+    keys = [place.key.public]
+    envelope = proof.build(intent.fields, landing.commit, reading.sha, [reading], place.key)
+    payload = proof.predicate_of(envelope)
+    marker = (landing.commit, signed(intent.fields, place.key))  # what stands under the very id that was read back
+    facts = proving.git_facts(work.mirror, payload, reading.sha, marker, keys)
+    recorded = proof.Recorded(intent.fields, [{"via": reading.via, "sha": reading.sha, "at": reading.at}])
+    verification = proof.verify(envelope, keys, facts, recorded)
+    if not verification.holds:
+        failed = [f"{step.number} {step.name}: {step.problem}" for step in verification.failed]
+        log.error("proof_does_not_hold", intent=intent.id, failed=failed)
+        intents.unproven(place.ledger, intent.id, {"failed": failed})
+        return
+    proven = proof.admit(envelope, verification)
+    proofs.complete(place.ledger, work.look, proofs.Landed(proven))
+    telling.tell(work, words.landed_report(landing.commit, proven.digest))
+
+
+def _look_later(work: Looking, intent: Intent, why: str) -> None:
+    """The intent stays open; the publication is looked at again soon, and nothing else of its branch moves until then."""
+    at = work.place.now() + work.place.bounds.confirm_ms
+    wait = Wait(Reason.INTENT_UNSETTLED, Owner.HUB, {"intent": intent.id, "why": why}, next_look_at=at)
+    record(work.place.ledger, work.look, wait, next_look_at=at)

@@ -1,0 +1,166 @@
+"""The effects that move refs: the head of a task's branch, and the canonical branch. Intent before, reading after.
+
+Every one of them happens under the land slot, for seconds: the snapshot is read again under it and decided again, and
+only the decision taken then is carried out. `workers.land` is the only module that pushes to a canonical branch.
+"""
+
+from collections.abc import Callable
+
+import structlog
+
+from ledger import intents, review
+from ledger.intents import Intent, IntentKind
+from ledger.record import record
+from ledger.slot import LandSlot, release_slot, take_slot
+from pipeline import words
+from pipeline.canonical import Json
+from pipeline.decide import decide
+from pipeline.decisions import Decision, Land, LandPlan, Owner, UpdateBranch, UpdatePlan, Wait
+from pipeline.errors import InvariantBroken
+from pipeline.facts import Sha
+from pipeline.intent import Bearings, document, signed
+from pipeline.reasons import Reason
+from workers import confirm
+from workers import land as pushes
+from workers.looking import Looking
+from workers.place import gone
+from workers.push import Pushed, PushResult, Refused, Unclear, UpToDate
+
+log = structlog.get_logger(__name__)
+
+
+def push_evidence(work: Looking) -> None:
+    """Push the evidence's head to the task's own branch by compare-and-swap, and record it once it is read back there."""
+    head, branch = work.change.head, work.held.repository.head_branch
+    answer = pushes.push_head(work.mirror, branch, head, expected=work.remote_head)
+    reading = pushes.read_back(work.mirror, branch, now=work.place.now())
+    log.info("head_pushed", publication=work.look.publication_id, answer=type(answer).__name__, head=head)
+    if reading.sha == head:
+        review.record_push(work.place.ledger, work.look, head)
+
+
+def update_head(work: Looking, _decision: UpdateBranch) -> None:
+    """Bring the head up to date: a merge commit of our own, pushed by compare-and-swap under an intent."""
+    under_slot(work, _update)
+
+
+def land(work: Looking, _decision: Land) -> None:
+    """Land the change: commit the intent, push once, and settle it from what the remote shows."""
+    under_slot(work, _land)
+
+
+def under_slot(work: Looking, act: Callable[[Looking, LandSlot, Decision], None]) -> None:
+    """Take the slot, look again, decide again, and act on that decision only. Another holder makes it a short wait."""
+    place = work.place
+    slot = take_slot(place.ledger, work.look.branch_id, place.holder, gone=gone)
+    if slot is None:
+        at = place.now() + place.bounds.confirm_ms
+        wait = Wait(Reason.SLOT_TAKEN, Owner.HUB, next_look_at=at)
+        record(place.ledger, work.look, wait, next_look_at=at)
+        return
+    try:
+        again = work.again()
+        decided = decide(again.snapshot)
+        record(place.ledger, again.look, decided, next_look_at=place.now())
+        act(again, slot, decided)
+    finally:
+        release_slot(place.ledger, slot)
+
+
+def _land(work: Looking, slot: LandSlot, decided: Decision) -> None:
+    if not isinstance(decided, Land):
+        return  # recorded, and due at once: the next look carries it out
+    place, plan = work.place, decided.plan
+    commits: dict[str, Sha] = {}
+
+    def fill(intent_id: str, slot_token: int, committed_at: int) -> dict[str, Json]:
+        commits["landed"] = _commit(work, plan, intent_id, committed_at)
+        return document(
+            plan,
+            _bearings(work),
+            work.held.updates,
+            intent=intent_id,
+            landed=commits["landed"],
+            landed_tree=plan.tested_tree,
+            gate_read_at=work.snapshot.remote.read_at,
+            accepted=work.snapshot.policy.accepted,
+            slot_token=slot_token,
+            committed_at=committed_at,
+        )
+
+    intent = intents.commit_intent(place.ledger, work.look, slot, IntentKind.LAND, fill)
+    answer = pushes.land(slot, work.mirror, landing_of(work, intent))
+    intents.observe(place.ledger, intent.id, "answer", told(answer))
+    confirm.settle(work, intent, slot)
+
+
+def landing_of(work: Looking, intent: Intent) -> pushes.Landing:
+    """The landing exactly as its intent fixed it; the marker object can be made again from the intent alone."""
+    fixed = intent.fields
+    commit, tip = str(fixed["landed_sha"]), str(fixed["expected_tip"])
+    payload = signed(fixed, work.place.key)
+    marker = pushes.marker_object(work.mirror, intent.id, commit, payload, at_ms=intent.committed_at)
+    branch = work.held.repository.canonical_branch
+    return pushes.Landing(intent.id, intent.slot_token, branch, tip, commit, marker)
+
+
+def _commit(work: Looking, plan: LandPlan, intent_id: str, at_ms: int) -> Sha:
+    task = work.held.whole_task
+    message = words.commit_message(task.title, task.id, task.pull_request)
+    return pushes.build_commit(work.mirror, plan, message, intent=intent_id, at_ms=at_ms)
+
+
+def _bearings(work: Looking) -> Bearings:
+    held, chain = work.held, work.held.chain_head
+    if held.verdict is None or held.verdict_digest is None:
+        raise InvariantBroken("a landing without a verdict")
+    return Bearings(
+        repository=f"{held.project.owner}/{held.project.repository}",
+        repository_id=held.repository.id,
+        canonical_ref=f"refs/heads/{held.repository.canonical_branch}",
+        branch=held.branch_id,
+        task=held.task.id,
+        attempt=held.attempt_id,
+        publication=held.publication.id,
+        pull_request=held.whole_task.pull_request,
+        evidence_digest=held.evidence.digest,
+        verdict_digest=held.verdict_digest,
+        contract_digest=held.verdict.contract_digest,
+        hub_revision=work.place.revision,
+        sequence=1 if chain is None else chain.sequence + 1,
+        previous=None if chain is None else chain.digest,
+    )
+
+
+def _update(work: Looking, slot: LandSlot, decided: Decision) -> None:
+    if not isinstance(decided, UpdateBranch):
+        return
+    place, plan = work.place, decided.plan
+    commits: dict[str, Sha] = {}
+
+    def fill(intent_id: str, slot_token: int, committed_at: int) -> dict[str, Json]:
+        commits["head"] = _update_commit(work, plan, committed_at)
+        fixed: dict[str, Json] = {"schema": "mac.update_intent.v1", "intent": intent_id, "slot_token": slot_token}
+        return fixed | {"head": plan.head, "tip": plan.tip, "tree": plan.tree, "commit": commits["head"]}
+
+    intent = intents.commit_intent(place.ledger, work.look, slot, IntentKind.UPDATE, fill)
+    branch = work.held.repository.head_branch
+    answer = pushes.push_head(work.mirror, branch, commits["head"], expected=plan.head)
+    intents.observe(place.ledger, intent.id, "answer", told(answer))
+    confirm.settle_update(work, intent)
+
+
+def _update_commit(work: Looking, plan: UpdatePlan, at_ms: int) -> Sha:
+    message = words.update_message(work.held.task.id, plan.tip)
+    return work.mirror.commit_tree(plan.tree, [plan.head, plan.tip], message, identity=pushes.HUB, at_ms=at_ms)
+
+
+def told(answer: PushResult) -> dict[str, Json]:
+    """What a push answered, for the record. It settles nothing."""
+    match answer:
+        case Pushed() | UpToDate():
+            return {"push": type(answer).__name__}
+        case Refused(kind=kind, refs=refs, message=message):
+            return {"push": "Refused", "kind": kind.value, "refs": list(refs), "message": message[:500]}
+        case Unclear(why=why):
+            return {"push": "Unclear", "why": why}

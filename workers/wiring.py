@@ -1,0 +1,87 @@
+"""Wiring: the one place of this room where settings become connections, keys and clocks."""
+
+import os
+import random
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from ledger.bell import Bell, RedisBell, SilentBell
+from ledger.session import Ledger
+from ledger.settings import Settings, SettingsRefused, load
+from pipeline.signing import SigningKey
+from workers.clone import Mirrors
+from workers.forge import AppKey
+from workers.git import Git
+from workers.place import Place, this_process
+
+MIRRORS_BYTES_MAX: Final = 20 * 1024**3
+
+
+@cache
+def settings_of_process() -> Settings:
+    """The settings of this process, read once."""
+    return load("worker")
+
+
+def place() -> Place:
+    """The place of this process. A forked child gets one of its own: connections and holder are never shared."""
+    return _place(os.getpid())
+
+
+@cache
+def _place(_pid: int) -> Place:
+    settings = settings_of_process()
+    bounds, home = settings.bounds, settings.home_folder
+    bell: Bell = SilentBell()
+    if settings.redis_url is not None:
+        bell = RedisBell(settings.redis_url, timeout_ms=bounds.ring_timeout_ms, hold_ms=bounds.ring_hold_ms)
+    git = Git.prepared(home / "git", os.environ, timeout_ms=bounds.git_timeout_ms)
+    return Place(
+        ledger=Ledger.open(settings.ledger_url, bounds=bounds, bell=bell),
+        mirrors=Mirrors(home / "mirrors", git, max_bytes=MIRRORS_BYTES_MAX),
+        github=_app_key(settings),
+        github_url=settings.github_url,
+        key=_proof_key(settings),
+        holder=this_process(),
+        revision=revision(),
+        bounds=bounds,
+        now=lambda: time.time_ns() // 1_000_000,
+        jitter=random.random,
+    )
+
+
+@cache
+def revision() -> str:
+    """What code this process runs: `MAC_REVISION` of a built image, else the commit of the checkout, else `unknown`."""
+    given = os.environ.get("MAC_REVISION")
+    if given:
+        return given
+    try:
+        argv = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        found = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return found or "unknown"
+
+
+def _proof_key(settings: Settings) -> SigningKey:
+    assert settings.proof_key is not None
+    try:
+        return SigningKey.from_text(settings.proof_key.get_secret_value())
+    except ValueError as error:
+        raise SettingsRefused("setting_invalid", f"MAC_PROOF_KEY: {error}") from error
+
+
+def _app_key(settings: Settings) -> AppKey:
+    assert settings.github_app_id is not None and settings.github_private_key is not None
+    if not settings.github_app_id.isdecimal():
+        raise SettingsRefused("setting_invalid", "MAC_GITHUB_APP_ID must be a number")
+    return AppKey(
+        api_url=settings.github_api_url,
+        app_id=int(settings.github_app_id),
+        private_key=settings.github_private_key.get_secret_value(),
+        timeout_ms=settings.github_timeout_ms,
+    )
