@@ -83,6 +83,14 @@ class Heard:
     deliveries: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     url: str = ""
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def wait_for(self, event: str, words: bytes, timeout_s: float = 30) -> bool:
+        """Waits until a delivery of this event has these bytes in its body; False if none came in time."""
+        with self.changed:
+            return self.changed.wait_for(
+                lambda: any(h["X-GitHub-Event"] == event and words in raw for h, raw in self.deliveries), timeout_s
+            )
 
     def events(self) -> list[str]:
         return [headers["X-GitHub-Event"] for headers, _ in self.deliveries]
@@ -96,7 +104,9 @@ def receiver() -> Iterator[Heard]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["Content-Length"]))
-            heard.deliveries.append((dict(self.headers.items()), raw))
+            with heard.changed:
+                heard.deliveries.append((dict(self.headers.items()), raw))
+                heard.changed.notify_all()
             self.send_response(heard.answers.pop(0) if heard.answers else 202)
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import requests
 
+from tests.sandbox.tests.client import Heard, receiver
+
 ROOT = Path(__file__).resolve().parents[3]
 CONTRACT = "schema: mac.repository_contract.v1\nproject: hub\ntest:\n  command: sh check.sh\n"
 
@@ -75,9 +77,7 @@ def test_a_driver_holds_an_answer_and_lets_it_go(driver: Driver) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", f"import urllib.request as u; u.urlopen('{driver.url}/meta')"], cwd=ROOT
     ) as asking:
-        for _ in range(500):
-            if driver.get("orders")["orders"][0]["reached"]:
-                break
+        assert driver.post(f"orders/{order['id']}/wait")["reached"] is True
         assert asking.poll() is None
         assert driver.post(f"orders/{order['id']}/release")["released"] is True
         assert asking.wait(20) == 0
@@ -109,36 +109,41 @@ def ci(driver: Driver, tmp_path: Path) -> Iterator[str]:
         yield str(ready["url"])
 
 
-def concluded(driver: Driver, sha: str) -> list[str | None]:
-    """The conclusions at a commit, once there is one."""
+@pytest.fixture
+def heard(driver: Driver) -> Iterator[Heard]:
+    """Another App that hears of every check run."""
+    with receiver() as made:
+        driver.post("apps", slug="watcher", webhook_url=made.url, webhook_secret="w")
+        yield made
+
+
+def concluded(driver: Driver, heard: Heard, sha: str) -> list[str | None]:
+    """The conclusions at a commit, once its check run has been announced as completed."""
+    assert heard.wait_for("check_suite", f'"head_sha":"{sha}","status":"completed"'.encode())
     token = driver.post("people", login="alice")["token"]
-    for _ in range(600):
-        answer = requests.get(
-            f"{driver.url}/repos/acme/hub/commits/{sha}/check-runs",
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=20,
-        ).json()
-        found = [run["conclusion"] for run in answer["check_runs"] if run["conclusion"] is not None]
-        if found:
-            return found
-    return []
+    answer = requests.get(
+        f"{driver.url}/repos/acme/hub/commits/{sha}/check-runs",
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=20,
+    ).json()
+    return [run["conclusion"] for run in answer["check_runs"]]
 
 
-def test_the_ci_service_runs_the_contracts_command(driver: Driver, ci: str) -> None:
+def test_the_ci_service_runs_the_contracts_command(driver: Driver, heard: Heard, ci: str) -> None:
     files = {".mac/project.yaml": CONTRACT, "check.sh": "test -f good\n"}
     driver.post("repositories", name="acme/hub", files=files)
     bad = driver.post("repositories/acme/hub/commits", on="bad", files={"other": "x\n"})["sha"]
-    assert concluded(driver, bad) == ["failure"]
+    assert concluded(driver, heard, bad) == ["failure"]
     good = driver.post("repositories/acme/hub/commits", on="good", files={"good": "x\n"})["sha"]
-    assert concluded(driver, good) == ["success"]
+    assert concluded(driver, heard, good) == ["success"]
     assert driver.get("violations")["violations"] == []
 
 
-def test_the_ci_service_says_what_its_script_says(driver: Driver, ci: str) -> None:
+def test_the_ci_service_says_what_its_script_says(driver: Driver, heard: Heard, ci: str) -> None:
     driver.post("repositories", name="acme/hub", files={"check.sh": "exit 0\n"})
     assert requests.post(f"{ci}/script", json={"conclusion": "neutral"}, timeout=20).status_code == 200
     sha = driver.post("repositories/acme/hub/commits", on="work", files={"a": "a\n"})["sha"]
-    assert concluded(driver, sha) == ["neutral"]
+    assert concluded(driver, heard, sha) == ["neutral"]
 
 
 def test_the_ci_service_refuses_a_wrong_signature(ci: str) -> None:

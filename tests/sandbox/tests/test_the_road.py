@@ -79,7 +79,8 @@ def test_a_marker_may_be_a_tag_object_and_is_read_back_whole(github: Sandbox, tm
     landed = clone.push("--atomic", "work:refs/heads/main", f"{tag}:refs/mac/landings/int_1")
     assert landed.returncode == 0, landed.stderr
     assert repo.refs("refs/mac/") == {"refs/mac/landings/int_1": tag}
-    assert clone.git("ls-remote", clone.url, "refs/mac/landings/*").stdout.split()[:2] == [tag, "refs/mac/landings/int_1"]
+    listed = clone.git("ls-remote", clone.url, "refs/mac/landings/*").stdout
+    assert listed.split()[:2] == [tag, "refs/mac/landings/int_1"]
     assert clone.git("fetch", "-q", clone.url, "refs/mac/landings/int_1:refs/read/int_1").returncode == 0
     shown = ask(github, hub.token(), "GET", "/repos/acme/hub/git/ref/mac/landings/int_1").json()
     assert shown["object"]["type"] == "tag"
