@@ -22,6 +22,7 @@ UNDESCRIBED_STATUSES = {301, 304, 400, 401, 403, 404, 405, 409, 410, 413, 422, 4
 """Errors and redirects exist on every operation, whether or not it describes them; their bodies are then not judged."""
 
 UNDESCRIBED_OPERATIONS = {
+    ("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission"),
     ("GET", "/repos/{owner}/{repo}/rulesets/{ruleset_id}"),
     ("POST", "/repos/{owner}/{repo}/rulesets"),
     ("POST", "/repos/{owner}/{repo}/check-runs/{check_run_id}/rerequest"),

@@ -215,6 +215,11 @@ class Repo:
             user = world.owner(by, "User")
             pull.reviews.append(Review(world.next_id(), user, state, "", pull.head_sha, world.clock()))
 
+    def role(self, login: str, permission: str) -> None:
+        """What a person is said to be here (`read`, `write`, `admin`, `none`); who is not named may write."""
+        self.github.world.owner(login, "User")
+        self.record.roles[login.lower()] = permission
+
     def comment(self, number: int, body: str, by: str = "somebody") -> None:
         """A person comments on a pull request."""
         self.github.maker.comment(self.record, number, body, by)

@@ -201,7 +201,10 @@ class Pull:
 
 @dataclass
 class Repository:
-    """A repository; its contents live in the bare git repository at `path`."""
+    """A repository; its contents live in the bare git repository at `path`.
+
+    `roles` are what people are said to be to it (`read`, `write`, `admin`, `none`); who is not named may write.
+    """
 
     id: int
     owner: Owner
@@ -216,6 +219,7 @@ class Repository:
     allow: dict[str, bool] = field(
         default_factory=lambda: {"merge": True, "squash": True, "rebase": True, "update_branch": True}
     )
+    roles: dict[str, str] = field(default_factory=dict)
     ref_namespaces: tuple[str, ...] | None = None
     mergeable_after_reads: int = 0
     protections: dict[str, Protection] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import requests
 
 from tests.sandbox.sandbox import AppHandle, Repo, Sandbox
 from tests.sandbox.tests.client import ask
@@ -172,6 +173,23 @@ def test_a_renamed_repository_and_branch_answer_301(github: Sandbox, hub: AppHan
     followed = ask(github, hub.token(), "GET", moved.headers["Location"]).json()
     assert (followed["full_name"], followed["default_branch"]) == ("acme/hub2", "trunk")
     assert ask(github, hub.token(), "GET", "/repos/acme/hub2/branches/main").status_code == 301
+
+
+def test_what_a_person_may_do_is_told(github: Sandbox, hub: AppHandle, repo: Repo) -> None:
+    repo.role("mallory", "read")
+    github.person("alice")
+    assert get(github, hub, "/collaborators/mallory/permission")["permission"] == "read"
+    assert get(github, hub, "/collaborators/alice/permission")["permission"] == "write"
+    assert ask(github, hub.token(), "GET", f"{R}/collaborators/unheard-of/permission").status_code == 404
+
+
+def test_anybody_reads_what_is_public_and_nothing_else(github: Sandbox, repo: Repo) -> None:
+    public = github.repository("acme/open", files={"a": "a\n"}, private=False)
+    url = f"{github.url}/repos/acme/open/git/ref/heads/main"
+    assert requests.get(url, timeout=20).json()["object"]["sha"] == public.tip()
+    assert requests.get(f"{github.url}{R}", timeout=20).status_code == 404
+    made = requests.post(f"{github.url}/repos/acme/open/git/refs", json={"ref": "refs/heads/x"}, timeout=20)
+    assert made.status_code == 401
 
 
 def test_an_empty_repository_is_409(github: Sandbox, hub: AppHandle) -> None:
