@@ -1,7 +1,7 @@
 """`mac-hub`: the whole hub on one machine, in one terminal: broker, schema, doors, publication worker, sweep.
 
-Each part is a process of its own; one that ends by itself is started again, ever more slowly. SIGTERM or SIGINT ends all
-of them and leaves nothing running.
+Each part is a process of its own; one that ends by itself is started again, ever more slowly. SIGTERM or SIGINT ends
+all of them and leaves nothing running.
 """
 
 import os

@@ -74,9 +74,7 @@ def _stay(there: world.World) -> None:
 
 def _table(rows: list[scenes.Row]) -> None:
     heads = ("scene", "state", "method", "tip guard", "GitHub calls", "green → landed", "green → proven")
-    lines = [
-        (r.scene, r.state, r.method, r.tip_guard, str(r.calls), f"{r.landed_ms} ms", f"{r.proven_ms} ms") for r in rows
-    ]
+    lines = [(r.scene, r.state, r.method, r.tip_guard, str(r.calls), f"{r.landed_ms} ms", f"{r.proven_ms} ms") for r in rows]
     widths = [max(len(line[i]) for line in (heads, *lines)) for i in range(len(heads))]
     print()
     for line in (heads, tuple("-" * w for w in widths), *lines):

@@ -33,7 +33,12 @@ class Programs:
         log = self.folder / f"{name}.log"
         with log.open("ab") as kept:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, env=self._environment(environment), cwd=self.root
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=kept,
+                stderr=kept,
+                env=self._environment(environment),
+                cwd=self.root,
             )
         self.running.append((name, process))
         return log

@@ -93,7 +93,13 @@ def _row(world: World, task: dict[str, Any], proof: dict[str, Any]) -> Row:
     if len(calls) > CALLS_MAX:
         raise DemoFailed(f"{len(calls)} GitHub calls from green to proof, more than {CALLS_MAX}")
     return Row(
-        "required check", task["state"], proof["method"], proof["tip_guard"], len(calls), max(pushes) - green, proven - green
+        "required check",
+        task["state"],
+        proof["method"],
+        proof["tip_guard"],
+        len(calls),
+        max(pushes) - green,
+        proven - green,
     )
 
 

@@ -55,11 +55,9 @@ def build(programs: Programs, source: Source) -> World:
     github = programs.ready_line(log)["url"]
     made = _apps(github, folder, source)
     _start_ci(programs, github, made["ci"], folder)
-    environment = _settings(github, made["hub"], folder)
-    hub = environment["MAC_PUBLIC_URL"]
-    programs.start("hub", [str(HERE / "mac-hub")], environment)
-    until(lambda: _answers(f"{hub}/readyz"), "the hub to be ready", 40, programs.check)
-    admin = json.loads(programs.run("mac", [str(HERE / "mac"), "token", "bootstrap", "--json"], environment))["token"]
+    environment = hub_settings(github, made["hub"], folder)
+    hub = start_hub(programs, environment)
+    admin = first_token(programs, environment)
     key = http("GET", f"{hub}/v1/keys")["keys"][0]["public"]
     person = http("POST", f"{github}/_sandbox/people", {"login": "somebody"})["token"]
     world = World(programs, github, hub, Path(environment["MAC_HOME"]), environment, admin, "", person, key)
@@ -78,10 +76,9 @@ def _apps(github: str, folder: Path, source: Source) -> dict[str, Any]:
     ci = control("apps", {"slug": "ci-app", "owner": "acme", "permissions": CI_PERMISSIONS})
     checks = [{"context": "ci/test", "app_id": ci["id"]}]
     control("repositories/acme/hub/rulesets", {"required_checks": checks, "strict": True})
-    for made, port in ((hub, _free_port()), (ci, _free_port())):
-        made["secret"], made["port"] = secrets.token_hex(20), port
-        (folder / f"{made['slug']}.pem").write_text(made["private_key"])
-        (folder / f"{made['slug']}.secret").write_text(made["secret"])
+    for made in (hub, ci):
+        _keys(made, folder)
+        port = made["port"]
         path = "/github/webhook" if made is hub else "/"
         control(f"apps/{made['id']}/webhook", {"url": f"http://127.0.0.1:{port}{path}", "secret": made["secret"]})
     return {"hub": hub, "ci": ci}
@@ -93,8 +90,17 @@ def _start_ci(programs: Programs, github: str, ci: dict[str, Any], folder: Path)
     programs.ready_line(programs.start("ci", [*argv, "--port", str(ci["port"]), "--check", "ci/test"]))
 
 
-def _settings(github: str, app: dict[str, Any], folder: Path) -> dict[str, str]:
+def _keys(app: dict[str, Any], folder: Path) -> None:
+    """A port and a webhook secret for an App; its key and its secret lie in files."""
+    if "secret" not in app:
+        app["secret"], app["port"] = secrets.token_hex(20), free_port()
+        (folder / f"{app['slug']}.pem").write_text(app["private_key"])
+        (folder / f"{app['slug']}.secret").write_text(app["secret"])
+
+
+def hub_settings(github: str, app: dict[str, Any], folder: Path) -> dict[str, str]:
     """The hub's settings, as the README lists them; secrets are made here and lie in files."""
+    _keys(app, folder)
     for name, secret in (("session", secrets.token_hex(32)), ("proof", base64.b64encode(os.urandom(32)).decode())):
         (folder / f"{name}.key").write_text(secret)
     return {
@@ -111,6 +117,20 @@ def _settings(github: str, app: dict[str, Any], folder: Path) -> dict[str, str]:
     }
 
 
+def start_hub(programs: Programs, environment: dict[str, str]) -> str:
+    """Start `mac-hub` and wait until it is ready; its URL."""
+    programs.start("hub", [str(HERE / "mac-hub")], environment)
+    url = environment["MAC_PUBLIC_URL"]
+    until(lambda: _answers(f"{url}/readyz"), "the hub to be ready", 40, programs.check)
+    return url
+
+
+def first_token(programs: Programs, environment: dict[str, str]) -> str:
+    """The hub's first token, made on its own machine."""
+    said = programs.run("mac", [str(HERE / "mac"), "token", "bootstrap", "--json"], environment)
+    return str(json.loads(said)["token"])
+
+
 def _answers(url: str) -> bool:
     try:
         return bool(http("GET", url))
@@ -118,7 +138,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
