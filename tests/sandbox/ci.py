@@ -42,6 +42,7 @@ class Head:
     full_name: str
     sha: str
     installation_id: int
+    again: bool = False
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Service:
         if not hmac.compare_digest(wanted.encode(), signature.encode()):
             return 401
         head = head_of(event, json.loads(raw))
-        if head is not None and (head.full_name, head.sha) not in self.seen:
+        if head is not None and (head.again or (head.full_name, head.sha) not in self.seen):
             self.seen.add((head.full_name, head.sha))
             self.waiting.put(head)
         return 202
@@ -124,13 +125,15 @@ def head_of(event: str, payload: dict[str, Any]) -> Head | None:
     action = payload.get("action")
     if event == "check_suite" and action in ("requested", "rerequested"):
         sha = payload["check_suite"]["head_sha"]
+    elif event == "check_run" and action == "rerequested":
+        sha = payload["check_run"]["head_sha"]
     elif event == "pull_request" and action in OPENING_ACTIONS:
         sha = payload["pull_request"]["head"]["sha"]
     elif event == "push" and payload["ref"].startswith("refs/heads/") and not payload["deleted"]:
         sha = payload["after"]
     else:
         return None
-    return Head(payload["repository"]["full_name"], sha, payload["installation"]["id"])
+    return Head(payload["repository"]["full_name"], sha, payload["installation"]["id"], action == "rerequested")
 
 
 def clone(url: str, sha: str, token: str, folder: Path) -> None:

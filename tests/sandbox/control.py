@@ -24,6 +24,7 @@ from tests.sandbox.rest_repository import protection_of
 from tests.sandbox.world import App, Json, Repository
 
 MINT = "/access_tokens"
+LONGEST_WAIT_S = 120.0
 ORDER_FIELDS = ("skip", "apply", "status", "body", "headers", "hold", "delay_ms", "drop", "stale")
 
 
@@ -42,6 +43,12 @@ class Control:
 
     def _app(self, args: Json) -> App:
         found = self.world.apps.get(int(args["app_id"]))
+        if found is None:
+            raise not_found()
+        return found
+
+    def _order(self, args: Json) -> Order:
+        found = next((o for o in self.orders.orders if o.id == int(args["order_id"])), None)
         if found is None:
             raise not_found()
         return found
@@ -122,10 +129,14 @@ class Control:
         return {"orders": [_order(order) for order in self.orders.orders]}
 
     def release(self, _body: Json, args: Json) -> Json:
-        found = next((o for o in self.orders.orders if o.id == int(args["order_id"])), None)
-        if found is None:
-            raise not_found()
+        found = self._order(args)
         found.release()
+        return _order(found)
+
+    def wait_order(self, body: Json, args: Json) -> Json:
+        """Waits until a request stands at the order's hold; `reached` says whether one came in time."""
+        found = self._order(args)
+        found.wait_reached(min(float(body.get("timeout_s", 20)), LONGEST_WAIT_S))
         return _order(found)
 
     def mishap(self, body: Json, _args: Json) -> Json:
@@ -161,7 +172,7 @@ class Control:
             return {"deliveries": [{**delivery_item(d), "app": d.app.slug} for d in self.world.deliveries]}
 
     def settle(self, body: Json, _args: Json) -> Json:
-        return {"settled": self.maker.courier.settle(min(float(body.get("timeout_s", 20)), 120))}
+        return {"settled": self.maker.courier.settle(min(float(body.get("timeout_s", 20)), LONGEST_WAIT_S))}
 
     def violations(self, _body: Json, _args: Json) -> Json:
         return {"on": self.referee.description is not None, "violations": list(self.referee.violations)}
@@ -192,6 +203,7 @@ ROUTES: list[tuple[str, str, Callable[[Control, Json, Json], Json]]] = [
     ("POST", "orders", Control.place_order),
     ("GET", "orders", Control.list_orders),
     ("POST", "orders/<order_id>/release", Control.release),
+    ("POST", "orders/<order_id>/wait", Control.wait_order),
     ("POST", "mishaps", Control.mishap),
     ("GET", "calls", Control.calls),
     ("DELETE", "calls", Control.forget_calls),

@@ -167,7 +167,9 @@ class Courier:
             word = "OK" if 200 <= code < 300 else f"Invalid HTTP Response: {code}"
         except urllib3.exceptions.HTTPError as error:
             code, text = 0, None
-            word = "timed out" if isinstance(error, urllib3.exceptions.TimeoutError) else "failed to connect to host"
+            unreached = isinstance(error, urllib3.exceptions.NewConnectionError)
+            late = isinstance(error, urllib3.exceptions.TimeoutError) and not unreached
+            word = "timed out" if late else "failed to connect to host"
         with self.world.lock:
             delivery.headers, delivery.status, delivery.status_code, delivery.answer = headers, word, code, text
             delivery.duration_ms = self.world.clock() - began_ms

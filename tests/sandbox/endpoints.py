@@ -6,7 +6,7 @@ template, which also names its row in the permission table and in the descriptio
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.sandbox.auth import Caller
 from tests.sandbox.deliveries import Courier
@@ -67,10 +67,13 @@ class Call:
 
 
 Handler = Callable[[Call], Any]
+H = TypeVar("H", bound=Handler)
 
 
 @dataclass(frozen=True)
 class Operation:
+    """One operation of the REST API, under its published path template."""
+
     method: str
     route: str
     handler: Handler
@@ -80,10 +83,10 @@ class Operation:
 OPERATIONS: list[Operation] = []
 
 
-def operation(method: str, route: str, by: str = "token") -> Callable[[Handler], Handler]:
+def operation(method: str, route: str, by: str = "token") -> Callable[[H], H]:
     """Registers a handler. `by`: "app" (JWT), "token" (installation or person), or "anyone"."""
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: H) -> H:
         OPERATIONS.append(Operation(method, route, handler, by))
         return handler
 

@@ -1,13 +1,15 @@
 """git over smart HTTP: the real upload-pack and receive-pack, behind GitHub's authentication and rules.
 
-A push is judged in a real pre-receive hook, inside git's quarantine. The hook is three lines of shell: it hands the
-proposed updates to this process through inherited pipes and prints the verdict, so its start costs nothing.
+A push is judged in a real pre-receive hook, inside git's quarantine. The hook is a few lines of shell: it hands the
+proposed updates to this process through inherited pipes and prints the verdict, so its start costs nothing. An
+update hook then refuses the refs that were judged badly, so that others of a push go through unless it is atomic.
 """
 
 import gzip
 import os
 import re
 import subprocess
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from werkzeug.wrappers import Response
 from tests.sandbox import moved
 from tests.sandbox.auth import Caller, identify
 from tests.sandbox.deliveries import Courier
-from tests.sandbox.gitdir import ZERO, GitDir, environment
+from tests.sandbox.gitdir import GitDir, environment
 from tests.sandbox.reply import Refused
 from tests.sandbox.rules import Update, judge_update, push_text, refusal_reason
 from tests.sandbox.world import Repository, World
@@ -26,22 +28,28 @@ from tests.sandbox.world import Repository, World
 PATH = re.compile(r"/(?P<owner>[^/]+)/(?P<repo>[^/]+?)(?:\.git)?/(?P<what>info/refs|git-upload-pack|git-receive-pack)")
 LONGEST_S = 300
 WORKFLOW_REFUSED = "refusing to allow a GitHub App to create or update workflow"
-HOOK = """#!/bin/sh
+PRE_RECEIVE = """#!/bin/sh
 { printf '%s\\n' "$GIT_OBJECT_DIRECTORY" "$GIT_ALTERNATE_OBJECT_DIRECTORIES"; cat; echo .; } > "/dev/fd/$SANDBOX_ASK"
 while IFS= read -r line; do
-    case "$line" in .yes) exit 0 ;; .no) exit 1 ;; *) printf '%s\\n' "$line" >&2 ;; esac
+    case "$line" in .) exit 0 ;; *) printf '%s\\n' "$line" >&2 ;; esac
 done < "/dev/fd/$SANDBOX_ANSWER"
 exit 1
 """
+UPDATE = """#!/bin/sh
+! grep -qxF -e "$1" "$SANDBOX_REFUSED"
+"""
+CHATTER = b"hook declined to update"
+ATOMIC = "atomic transaction failed"
 
 
-def install_hook(home: Path) -> Path:
-    """Writes the hook that every push runs; returns its folder, for `core.hooksPath`."""
+def install_hooks(home: Path) -> Path:
+    """Writes the hooks that every push runs; returns their folder, for `core.hooksPath`."""
     folder = home / "hooks"
     folder.mkdir(parents=True, exist_ok=True)
-    hook = folder / "pre-receive"
-    hook.write_text(HOOK)
-    hook.chmod(0o755)
+    for name, text in (("pre-receive", PRE_RECEIVE), ("update", UPDATE)):
+        hook = folder / name
+        hook.write_text(text)
+        hook.chmod(0o755)
     return folder
 
 
@@ -54,6 +62,7 @@ class Asked:
     caller: Caller
     repository: Repository
     service: str
+    refused: Path = Path()
     reasons: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -137,15 +146,24 @@ def _git_response(out: bytes, kind: str) -> Response:
 
 def _receive(asked: Asked, body: bytes) -> Response:
     """Runs receive-pack with the judge beside it, then draws the consequences of what moved."""
+    with tempfile.NamedTemporaryFile(dir=asked.hooks.parent, prefix="refused-") as refused:
+        asked.refused = Path(refused.name)
+        out = _receive_pack(asked, body)
+    with asked.world.lock:
+        moved.settle(asked.courier, asked.repository, moved.actor_or_ghost(asked.courier, asked.caller.actor))
+    return _git_response(with_reasons(out, asked.reasons), "application/x-git-receive-pack-result")
+
+
+def _receive_pack(asked: Asked, body: bytes) -> bytes:
     ask_read, ask_write = os.pipe()
     answer_read, answer_write = os.pipe()
-    pipes = {"SANDBOX_ASK": str(ask_write), "SANDBOX_ANSWER": str(answer_read)}
+    pipes = {"SANDBOX_ASK": str(ask_write), "SANDBOX_ANSWER": str(answer_read), "SANDBOX_REFUSED": str(asked.refused)}
     process = subprocess.Popen(
         ["git", "receive-pack", "--stateless-rpc", str(asked.repository.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(pipes, {"core.hooksPath": str(asked.hooks)}),
+        env=environment(pipes, asked.hooks),
         pass_fds=(ask_write, answer_read),
     )
     os.close(ask_write)
@@ -159,9 +177,7 @@ def _receive(asked: Asked, body: bytes) -> Response:
             process.kill()
             process.wait()
         judge.join(LONGEST_S)
-    with asked.world.lock:
-        moved.settle(asked.courier, asked.repository, moved.actor_or_ghost(asked.courier, asked.caller.actor))
-    return _git_response(with_reasons(out, asked.reasons), "application/x-git-receive-pack-result")
+    return out
 
 
 def _judge(asked: Asked, ask_read: int, answer_write: int) -> None:
@@ -176,7 +192,8 @@ def _judge(asked: Asked, ask_read: int, answer_write: int) -> None:
         else:
             return
         said = _verdict(asked, lines)
-        verdict.write("".join(f"{line}\n" for line in [*said, ".no" if said else ".yes"]).encode())
+        asked.refused.write_text("".join(f"{ref}\n" for ref in asked.reasons))
+        verdict.write("".join(f"{line}\n" for line in [*said, "."]).encode())
 
 
 def _verdict(asked: Asked, lines: list[str]) -> list[str]:
@@ -210,7 +227,7 @@ def _against(asked: Asked, git: GitDir, update: Update) -> list[str]:
 
 def _new_workflow(asked: Asked, git: GitDir, update: Update) -> str | None:
     """A workflow file in the commits that nobody had pushed before, if the caller may not write such."""
-    if update.new == ZERO or asked.caller.may("workflows", "write"):
+    if asked.caller.may("workflows", "write") or git.commit_sha(update.new) is None:
         return None
     named = git.run("log", "--format=", "--name-only", update.new, "--not", "--all", "--", ".github/workflows")
     return next(iter(named.split("\n")), "") or None
@@ -224,7 +241,7 @@ def with_reasons(out: bytes, reasons: Mapping[str, str]) -> bytes:
     for packet in _packets(out):
         if packet[:1] == b"\x01":
             report += packet[1:]
-        elif packet:
+        elif packet and CHATTER not in packet:
             rest += _packet(packet)
     changed = b"".join(_packet(_with_reason(line, reasons)) for line in _packets(report))
     return rest + _packet(b"\x01" + changed + b"0000") + b"0000"
@@ -232,8 +249,9 @@ def with_reasons(out: bytes, reasons: Mapping[str, str]) -> bytes:
 
 def _with_reason(line: bytes, reasons: Mapping[str, str]) -> bytes:
     words = line.decode().rstrip("\n").split(" ", 2)
-    if words[0] == "ng" and words[1] in reasons:
-        return f"ng {words[1]} {reasons[words[1]]}\n".encode()
+    if words[0] == "ng":
+        atomic = ATOMIC if words[2].startswith("atomic") else words[2]
+        return f"ng {words[1]} {reasons.get(words[1], atomic)}\n".encode()
     return line
 
 

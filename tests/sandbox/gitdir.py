@@ -5,22 +5,14 @@ that repositories work whoever owns their folder.
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ZERO = "0" * 40
-SETTINGS = {
-    "safe.directory": "*",
-    "gc.auto": "0",
-    "receive.autogc": "false",
-    "receive.fsckObjects": "true",
-    "receive.hideRefs": "refs/pull",
-    "uploadpack.allowFilter": "true",
-    "uploadpack.allowAnySHA1InWant": "true",
-    "advice.detachedHead": "false",
-}
+CONFIGURATION = Path(__file__).with_name("gitconfig")
 
 
 class GitFailed(Exception):
@@ -45,6 +37,8 @@ class Signature:
 
 @dataclass(frozen=True)
 class CommitFacts:
+    """A commit as git has it. `signed` is known only where one commit was asked for."""
+
     sha: str
     tree: str
     parents: tuple[str, ...]
@@ -56,6 +50,8 @@ class CommitFacts:
 
 @dataclass(frozen=True)
 class FileChange:
+    """A changed file; `blob` is the new one, or the old one of a removed file."""
+
     path: str
     previous: str | None
     status: str
@@ -64,23 +60,22 @@ class FileChange:
     deletions: int
 
 
-def environment(extra: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment for a git process: nothing of the user's, our settings, then `extra`."""
-    chosen = {**SETTINGS, **(settings or {})}
+def environment(extra: Mapping[str, str] | None = None, hooks: Path | None = None) -> dict[str, str]:
+    """The whole environment for a git process: nothing of the user's, our configuration, then `extra`.
+
+    The configuration is a file, since git hands that on to the processes it starts, and variables not.
+    """
     env = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "HOME": "/nonexistent",
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_GLOBAL": str(CONFIGURATION),
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_CONFIG_COUNT": str(len(chosen)),
     }
-    for index, (key, value) in enumerate(chosen.items()):
-        env[f"GIT_CONFIG_KEY_{index}"] = key
-        env[f"GIT_CONFIG_VALUE_{index}"] = value
-    env.update(extra or {})
-    return env
+    if hooks is not None:
+        env |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": str(hooks)}
+    return {**env, **(extra or {})}
 
 
 class GitDir:
@@ -169,8 +164,10 @@ class GitDir:
         counts = self.run("diff-tree", "-r", "-z", "-M", "--numstat", base, head, "--").split("\0")
         return _changes(raw, _numbers(counts))
 
-    def patch(self, base: str, head: str, *paths: str) -> str:
-        return self.run("diff-tree", "-r", "-M", "-p", base, head, "--", *paths)
+    def patches(self, base: str, head: str) -> list[str]:
+        """One patch for each of `changes(base, head)`, in the same order."""
+        whole = self.run("diff-tree", "-r", "-M", "-p", base, head, "--")
+        return re.split(r"(?m)^(?=diff --git )", whole)[1:]
 
     def merge_tree(self, ours: str, theirs: str) -> str | None:
         """The tree of a clean merge; None on a conflict."""

@@ -23,7 +23,8 @@ def settle(courier: Courier, repository: Repository, actor: Owner) -> list[Updat
         updates = [Update(n, before.get(n, ZERO), now.get(n, ZERO)) for n in names if before.get(n) != now.get(n)]
         announcer = Announcer(courier, repository, actor)
         for update in updates:
-            if update.ref.startswith(("refs/heads/", "refs/tags/")):
+            commits = update.new == ZERO or announcer.git.commit_sha(update.new) is not None
+            if commits and update.ref.startswith(("refs/heads/", "refs/tags/")):
                 announcer.push(update)
             if update.ref.startswith("refs/heads/"):
                 _branch_moved(courier, announcer, update)

@@ -22,6 +22,7 @@ ADMIN_WRITE: tuple[Need, ...] = ({"administration": "write"},)
 
 TABLE: dict[tuple[str, str], tuple[Need, ...]] = {
     ("GET", R): METADATA,
+    ("GET", f"{R}/collaborators/{{username}}/permission"): METADATA,
     ("GET", f"{R}/branches"): CONTENTS_READ,
     ("GET", f"{R}/branches/{{branch}}"): CONTENTS_READ,
     ("GET", f"{R}/branches/{{branch}}/protection"): ADMIN_READ,

@@ -22,6 +22,7 @@ UNDESCRIBED_STATUSES = {301, 304, 400, 401, 403, 404, 405, 409, 410, 413, 422, 4
 """Errors and redirects exist on every operation, whether or not it describes them; their bodies are then not judged."""
 
 UNDESCRIBED_OPERATIONS = {
+    ("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission"),
     ("GET", "/repos/{owner}/{repo}/rulesets/{ruleset_id}"),
     ("POST", "/repos/{owner}/{repo}/rulesets"),
     ("POST", "/repos/{owner}/{repo}/check-runs/{check_run_id}/rerequest"),
@@ -31,6 +32,12 @@ UNDESCRIBED_OPERATIONS = {
 
 UNDESCRIBED_EVENTS = {"issue_comment"}
 """Sent, and heard by Apps, but outside of the part of the description that tests have."""
+
+DEFECTS = {("GET", "/app/installations", "account"), ("GET", "/app/installations", "client_id")}
+"""Members that the description has wrong: it wants an account to be a person and an enterprise at once."""
+
+ON_RECORD_IN_ERRORS = "/status: unknown member"
+"""Public recordings have `status` in every error; the description knows it in some."""
 
 NAMED_FOLDER = os.environ.get("MAC_GITHUB_DESCRIPTION")
 """Read when the process starts: tests run without any setting from outside."""
@@ -74,6 +81,13 @@ class Referee:
         """Raises AssertionError with every violation seen so far, and forgets them."""
         seen, self.violations = self.violations, []
         assert not seen, "against GitHub's description:\n" + "\n".join(dict.fromkeys(seen))
+
+    def expect_breach(self, words: str) -> None:
+        """A test broke the description on purpose: takes those violations away; raises AssertionError if none was."""
+        if self.description is not None:
+            kept = [violation for violation in self.violations if words not in violation]
+            assert len(kept) < len(self.violations), f"no violation says {words!r}: {self.violations}"
+            self.violations = kept
 
     def _note(self, where: str, faults: Iterator[str]) -> None:
         self.violations += [f"{where}: {fault}" for fault in faults]
@@ -130,8 +144,13 @@ class Description:
         if "$ref" in described:
             described = self._responses[described["$ref"].rsplit("/", 1)[-1]]
         content = described.get("content", {}).get("application/json")
-        if content is not None and status != 304:
-            yield from self._faults(f"< {method} {route} {status}", content["schema"], self._schemas, body)
+        if content is None or status == 304:
+            return
+        for fault in self._faults(f"< {method} {route} {status}", content["schema"], self._schemas, body):
+            member = fault.partition(":")[0].rpartition("/")[2]
+            if (method, route, member) in DEFECTS or (status >= 400 and fault == ON_RECORD_IN_ERRORS):
+                continue
+            yield fault
 
     def event_faults(self, event: str, payload: Json) -> Iterator[str]:
         name = "-".join([event, payload.get("action", "")]).replace("_", "-").strip("-")

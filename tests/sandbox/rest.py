@@ -130,7 +130,8 @@ class Rest:
 def _admit(operation: Operation, caller: Caller) -> None:
     if operation.by == "app" and caller.app is None:
         raise Refused(401, "A JSON web token could not be decoded")
-    if operation.by == "token" and caller.token is None and caller.person is None:
+    public_read = operation.method == "GET" and "{repo}" in operation.route and caller.app is None
+    if operation.by == "token" and caller.token is None and caller.person is None and not public_read:
         raise Refused(401, "Requires authentication" if caller.app is None else "Bad credentials")
 
 

@@ -67,12 +67,15 @@ def list_installation_repositories(call: Call) -> Collection:
 
 @operation("GET", "/app/hook/config", by="app")
 def get_hook_config(call: Call) -> Json:
-    return {
-        "content_type": "json",
-        "insecure_ssl": "0",
-        "secret": "********",
-        "url": call.app.webhook_url or "",
-    }
+    return {"content_type": "json", "insecure_ssl": "0", "secret": "********", "url": call.app.webhook_url or ""}
+
+
+@operation("PATCH", "/app/hook/config", by="app")
+def update_hook_config(call: Call) -> Json:
+    """A new address or secret; deliveries that are already queued go there too."""
+    call.app.webhook_url = call.body.get("url", call.app.webhook_url)
+    call.app.webhook_secret = call.body.get("secret", call.app.webhook_secret)
+    return get_hook_config(call)
 
 
 @operation("GET", "/app/hook/deliveries", by="app")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.sandbox import shape_git, shape_repository
+from tests.sandbox import shape, shape_git, shape_repository
 from tests.sandbox.demands import classic_of, rulesets_of
 from tests.sandbox.endpoints import Call, Collection, operation
 from tests.sandbox.reply import Answer, Refused, not_found, unprocessable
@@ -14,6 +14,17 @@ R = "/repos/{owner}/{repo}"
 @operation("GET", R)
 def get_repository(call: Call) -> Json:
     return shape_repository.full(call.base, call.repository)
+
+
+@operation("GET", f"{R}/collaborators/{{username}}/permission")
+def get_permission(call: Call) -> Json:
+    """What a person may do here; an account that was never heard of is a 404."""
+    login = call.args["username"]
+    known = call.world.owners.get(login.lower())
+    if known is None:
+        raise not_found()
+    role = call.repository.roles.get(login.lower(), "write")
+    return {"permission": role, "role_name": role, "user": shape.user(call.base, known)}
 
 
 def branch_tip(call: Call, branch: str) -> str:

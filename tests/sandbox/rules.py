@@ -27,6 +27,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Violation:
+    """One sentence against an update, and the layer that it is from."""
+
     layer: Layer
     sentence: str
 
@@ -129,12 +131,19 @@ def _merge_sentences(repository: Repository, git: GitDir, demands: Demands, pull
         noun = "review is" if demands.approvals == 1 else "reviews are"
         said.append(f"At least {demands.approvals} approving {noun} required by reviewers with write access.")
     if demands.linear_history and method == "merge":
-        said.append("Merge commits are not allowed on this repository.")
+        said.append("This branch must not contain merge commits.")
     if demands.methods is not None and method not in demands.methods:
         said.append(f"{method.capitalize()} merges are not allowed on this branch.")
-    if demands.strict and demands.checks and is_behind(git, pull):
-        said.append("Head branch is not up to date with the base branch.")
+    if demands.strict and is_behind(git, pull):
+        return said + expected_sentences(demands.checks)
     return said + check_sentences(repository, pull.head_sha, demands.checks)
+
+
+def expected_sentences(checks: list[RequiredCheck]) -> list[str]:
+    """What a merge of a head that is behind is told: all checks are expected, however green they are."""
+    if len(checks) > 1:
+        return [f"{len(checks)} of {len(checks)} required status checks are expected."]
+    return [f'Required status check "{check.context}" is expected.' for check in checks]
 
 
 def is_behind(git: GitDir, pull: Pull) -> bool:
@@ -159,8 +168,8 @@ def push_text(base: str, repository: Repository, update: Update, violations: lis
     modern = [v.sentence for v in violations if v.layer == "ruleset"]
     lines: list[str] = []
     if classic:
-        lines.append(f"error: GH006: Protected branch update failed for {update.ref}.")
-        lines += [f"error: {sentence}" for sentence in classic]
+        lines += [f"error: GH006: Protected branch update failed for {update.ref}.", ""]
+        lines += [f"- {sentence}" for sentence in classic]
     if modern:
         where = f"{base}/{repository.full_name}/rules?ref={urllib.parse.quote(update.ref, safe='')}"
         lines.append(f"error: GH013: Repository rule violations found for {update.ref}.")

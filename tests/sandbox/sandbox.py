@@ -32,6 +32,7 @@ from tests.sandbox.world import (
     Repository,
     RequiredCheck,
     Review,
+    Ruleset,
     World,
 )
 
@@ -173,14 +174,14 @@ class Repo:
         approvals: int = 0,
         rules: Sequence[str | Json] = (),
         **more: Any,
-    ) -> None:
+    ) -> Ruleset:
         """A ruleset on the default branch. `rules` names plain ones ("non_fast_forward"), or gives them whole."""
         made: list[Json] = [{"type": rule} if isinstance(rule, str) else rule for rule in rules]
         if required_checks:
             made.append(checks_rule([(c, _app_id(app)) for c, app in required_checks], strict))
         if pull_request or approvals:
             made.append(pull_request_rule(approvals))
-        self.github.maker.ruleset(self.record, made, **more)
+        return self.github.maker.ruleset(self.record, made, **more)
 
     def protect(
         self,
@@ -213,6 +214,11 @@ class Repo:
             world, pull = self.github.world, self.record.pulls[number]
             user = world.owner(by, "User")
             pull.reviews.append(Review(world.next_id(), user, state, "", pull.head_sha, world.clock()))
+
+    def role(self, login: str, permission: str) -> None:
+        """What a person is said to be here (`read`, `write`, `admin`, `none`); who is not named may write."""
+        self.github.world.owner(login, "User")
+        self.record.roles[login.lower()] = permission
 
     def comment(self, number: int, body: str, by: str = "somebody") -> None:
         """A person comments on a pull request."""

@@ -36,7 +36,7 @@ class Front:
 
     def __init__(self, maker: Maker, orders: OrderBook, referee: Referee) -> None:
         self.world, self.courier, self.orders = maker.world, maker.courier, orders
-        self.hooks: Path = git_http.install_hook(maker.world.home)
+        self.hooks: Path = git_http.install_hooks(maker.world.home)
         self.flask: Flask = build(maker, orders, referee)
         self._last: dict[str, tuple[int, bytes, list[tuple[str, str]]]] = {}
         self._delays = threading.Event()

@@ -76,11 +76,11 @@ def commit(base: str, known: Repository, facts: CommitFacts) -> Json:
 
 def files(base: str, known: Repository, git: GitDir, older: str, newer: str) -> list[Json]:
     """The changed files between two trees, with patches where git has one."""
-    return [_file(base, known, git, (older, newer), change) for change in git.changes(older, newer)]
+    pairs = zip(git.changes(older, newer), git.patches(older, newer), strict=True)
+    return [_file(base, known, newer, change, patch) for change, patch in pairs]
 
 
-def _file(base: str, known: Repository, git: GitDir, trees: tuple[str, str], change: FileChange) -> Json:
-    older, newer = trees
+def _file(base: str, known: Repository, newer: str, change: FileChange, patch: str) -> Json:
     url, html = api_url(base, known), f"{base}/{known.full_name}"
     where = f"{newer}/{change.path}"
     shown: Json = {
@@ -94,7 +94,6 @@ def _file(base: str, known: Repository, git: GitDir, trees: tuple[str, str], cha
         "raw_url": f"{html}/raw/{where}",
         "contents_url": f"{url}/contents/{change.path}?ref={newer}",
     }
-    patch = git.patch(older, newer, change.path, *([change.previous] if change.previous else []))
     at = patch.find("@@")
     if at >= 0 and len(patch) - at <= LONGEST_PATCH:
         shown["patch"] = patch[at:].rstrip("\n").encode("utf-8", "surrogateescape").decode("utf-8", "replace")

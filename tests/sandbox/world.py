@@ -106,6 +106,8 @@ class Ruleset:
 
 @dataclass
 class CheckSuite:
+    """One App's checks at one commit; status and conclusion follow from its runs."""
+
     id: int
     app: App
     head_sha: str
@@ -116,6 +118,8 @@ class CheckSuite:
 
 @dataclass
 class CheckRun:
+    """One check run; `conclusion` is set exactly when `status` is `completed`."""
+
     id: int
     suite: CheckSuite
     name: str
@@ -130,6 +134,8 @@ class CheckRun:
 
 @dataclass
 class Status:
+    """A commit status; the newest of a context counts. `app_id` is None where a person wrote it."""
+
     id: int
     sha: str
     context: str
@@ -143,6 +149,8 @@ class Status:
 
 @dataclass
 class Review:
+    """A review; `state` in the words of the REST API (`APPROVED`, `CHANGES_REQUESTED`, `COMMENTED`)."""
+
     id: int
     user: Owner
     state: str
@@ -153,6 +161,8 @@ class Review:
 
 @dataclass
 class Comment:
+    """A comment on a pull request; `app` is set where an App wrote it."""
+
     id: int
     number: int
     user: Owner
@@ -191,7 +201,10 @@ class Pull:
 
 @dataclass
 class Repository:
-    """A repository; its contents live in the bare git repository at `path`."""
+    """A repository; its contents live in the bare git repository at `path`.
+
+    `roles` are what people are said to be to it (`read`, `write`, `admin`, `none`); who is not named may write.
+    """
 
     id: int
     owner: Owner
@@ -206,6 +219,7 @@ class Repository:
     allow: dict[str, bool] = field(
         default_factory=lambda: {"merge": True, "squash": True, "rebase": True, "update_branch": True}
     )
+    roles: dict[str, str] = field(default_factory=dict)
     ref_namespaces: tuple[str, ...] | None = None
     mergeable_after_reads: int = 0
     protections: dict[str, Protection] = field(default_factory=dict)

@@ -15,7 +15,9 @@ import requests
 from tests.sandbox.sandbox import AppHandle, Repo, Sandbox
 
 
-def ask(github: Sandbox, credential: str, method: str, path: str, body: Any = None, **headers: str) -> requests.Response:
+def ask(
+    github: Sandbox, credential: str, method: str, path: str, body: Any = None, **headers: str
+) -> requests.Response:
     """One REST request; underscores in header names stand for dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return requests.request(
@@ -81,6 +83,14 @@ class Heard:
     deliveries: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     url: str = ""
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def wait_for(self, event: str, words: bytes, timeout_s: float = 30) -> bool:
+        """Waits until a delivery of this event has these bytes in its body; False if none came in time."""
+        with self.changed:
+            return self.changed.wait_for(
+                lambda: any(h["X-GitHub-Event"] == event and words in raw for h, raw in self.deliveries), timeout_s
+            )
 
     def events(self) -> list[str]:
         return [headers["X-GitHub-Event"] for headers, _ in self.deliveries]
@@ -94,12 +104,14 @@ def receiver() -> Iterator[Heard]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["Content-Length"]))
-            heard.deliveries.append((dict(self.headers.items()), raw))
+            with heard.changed:
+                heard.deliveries.append((dict(self.headers.items()), raw))
+                heard.changed.notify_all()
             self.send_response(heard.answers.pop(0) if heard.answers else 202)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gave it
             """Silent: the test looks at what was heard."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -5,7 +5,7 @@ from pathlib import Path
 from github import Auth, Github, GithubIntegration
 
 from tests.sandbox.sandbox import AppHandle, Sandbox
-from tests.sandbox.tests.client import Clone
+from tests.sandbox.tests.client import Clone, ask
 
 
 def client(github: Sandbox, app: AppHandle) -> Github:
@@ -68,6 +68,23 @@ def test_a_marker_that_is_there_refuses_the_whole_atomic_push(github: Sandbox, t
     assert refused.returncode == 1
     assert repo.tip() == before
     assert repo.refs("refs/mac/") == {"refs/mac/landings/int_1": before}
+
+
+def test_a_marker_may_be_a_tag_object_and_is_read_back_whole(github: Sandbox, tmp_path: Path) -> None:
+    repo, hub = github.repository("acme/hub", files={"README.md": "hello\n"}), github.app("mac-hub")
+    clone = Clone.of(repo, hub, tmp_path / "clone")
+    head = clone.commit("work", a="a\n")
+    assert clone.git("tag", "-a", "-m", "the signed intent", "int_1", head).returncode == 0
+    tag = clone.git("rev-parse", "int_1").stdout.strip()
+    landed = clone.push("--atomic", "work:refs/heads/main", f"{tag}:refs/mac/landings/int_1")
+    assert landed.returncode == 0, landed.stderr
+    assert repo.refs("refs/mac/") == {"refs/mac/landings/int_1": tag}
+    listed = clone.git("ls-remote", clone.url, "refs/mac/landings/*").stdout
+    assert listed.split()[:2] == [tag, "refs/mac/landings/int_1"]
+    assert clone.git("fetch", "-q", clone.url, "refs/mac/landings/int_1:refs/read/int_1").returncode == 0
+    shown = ask(github, hub.token(), "GET", "/repos/acme/hub/git/ref/mac/landings/int_1").json()
+    assert shown["object"]["type"] == "tag"
+    assert github.deliveries() == []
 
 
 def test_a_sandbox_is_quick_to_have(tmp_path: Path) -> None:
