@@ -145,11 +145,7 @@ def _leaves_tree(path: str, link: str) -> bool:
 
 
 def _covers(pattern: str, path: str) -> bool:
-    """`**` covers everything, `a/**` everything below a, otherwise a shell pattern over the whole path."""
-    if pattern == "**":
-        return True
-    if pattern.endswith("/**"):
-        return path.startswith(pattern[:-2])
+    """A shell pattern over the whole path, where a star also covers slashes: `a/**` covers everything below a."""
     return fnmatchcase(path, pattern)
 
 
