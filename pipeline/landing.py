@@ -12,6 +12,7 @@ from pipeline.decisions import Gate, GateKind, LandPlan, Method, TipGuard
 from pipeline.facts import Change, EvidenceFacts, LandPolicy, RequiredCheck, Rules, Sha
 
 REVIEW_CHECK = "mac/review"
+PUSHED = frozenset({Method.FAST_FORWARD, Method.MERGE, Method.SQUASH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ def road(rules: Rules, policy: LandPolicy) -> Road | None:
         return Road(Method.SQUASH_API if squashed else Method.MERGE_API, TipGuard.STRICT_PROTECTION)
     if required_checks(rules, policy):
         return Road(Method.FAST_FORWARD, TipGuard.ATOMIC_PUSH)
+    if policy.method not in PUSHED:
+        return None
     return Road(Method(policy.method), TipGuard.ATOMIC_PUSH)
 
 
@@ -58,10 +61,12 @@ def required_checks_enforced(rules: Rules) -> bool:
 def gate_of(judgement: Judgement, evidence: EvidenceFacts, change: Change, tip: Sha) -> Gate | None:
     """The one gate of a landing, or None when it is not green.
 
-    Required checks count at the head that lands, which must contain the tip. Without any, the executor's verifier run
-    counts, and only on the very tip that it ran on, for the very head that it ran at.
+    The head that lands must contain the tip and the verified base. Required checks count at that head. Without any,
+    the executor's verifier run counts, and only on the very tip that it ran on, for the very head that it ran at.
     """
-    if isinstance(judgement, Green) and judgement.checks and change.contains_tip:
+    if not (change.contains_tip and change.contains_verified_base):
+        return None
+    if isinstance(judgement, Green) and judgement.checks:
         return Gate(GateKind.REQUIRED_CHECKS, judgement.checks)
     if isinstance(judgement, NotRequired):
         stands = evidence.verifier_green and tip == evidence.verified_base and change.head == evidence.head
