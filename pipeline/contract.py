@@ -62,7 +62,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] - the stubs leave its types out
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the stubs leave its types out
             raise yaml.composer.ComposerError(None, None, "aliases are not read here", mark)
         return super().compose_node(parent, index)
 
