@@ -48,11 +48,11 @@ NEEDED = frozenset({"contents", "pull_requests", "checks"})
 
 
 def check(
-    conclusion: str | None = "success", *, id: int = 50, app: int | None = CI_APP, context: str = "ci/test",
+    conclusion: str | None = "success", *, number: int = 50, app: int | None = CI_APP, context: str = "ci/test",
     kind: CheckKind = CheckKind.RUN, status: str = "completed",
 ) -> Check:  # fmt: skip
     """A check of the head; a green run of the CI app unless told otherwise."""
-    return Check(kind, id, context, app, status, conclusion, "2027-01-01T00:00:00Z", "2027-01-01T00:01:00Z")
+    return Check(kind, number, context, app, status, conclusion, "2027-01-01T00:00:00Z", "2027-01-01T00:01:00Z")
 
 
 CHANGE = Change(

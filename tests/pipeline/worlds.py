@@ -93,8 +93,8 @@ WRONG: dict[str, list[Any]] = {
         Known(()),
         Known((check(None, status="in_progress"),)),
         *(Known((check(word),)) for word in (*CONCLUSIONS, None, "", "a_new_word")),
-        *(Known((check(id=50), check(word, id=51))) for word in CONCLUSIONS),
-        Known((check(id=50), check("failure", id=9))),
+        *(Known((check(number=50), check(word, number=51))) for word in CONCLUSIONS),
+        Known((check(number=50), check("failure", number=9))),
         Known((check(kind=CheckKind.STATUS, app=None, status="success"),)),
     ],
     "remote.reviews.approvals": [1],
@@ -123,7 +123,7 @@ def change(snapshot: Snapshot, path: str, value: Any) -> Snapshot:
 def snapshots(draw: st.DrawFn, wrong_max: int = 3) -> Snapshot:
     """A near-green snapshot with up to `wrong_max` things wrong, facts unread, and sometimes a first reading
     behind it that agrees."""
-    snapshot = draw(st.sampled_from([green, green, green, unruled, unruled, report]))()
+    snapshot: Snapshot = draw(st.sampled_from([green, green, green, unruled, unruled, report]))()
     for _ in range(draw(st.integers(0, wrong_max))):
         path = draw(st.sampled_from(sorted(WRONG)))
         snapshot = change(snapshot, path, draw(st.sampled_from(WRONG[path])))
