@@ -107,7 +107,7 @@ def _diff(contract: Contract, evidence: RepositoryChange, clone: CloneFacts) -> 
         return
     claimed = {(status[:1], path) for status, path in evidence.files}
     actual = {(c.status[:1], c.path) for c in clone.changed}
-    for _, path in sorted(claimed ^ actual, key=lambda pair: pair[1])[:10]:
+    for path in sorted({path for _, path in claimed ^ actual})[:10]:
         yield Finding("files_differ", "The recorded list of files does not agree with the diff here.", path=path)
     for changed in clone.changed:
         yield from _forbidden(changed, clone)
