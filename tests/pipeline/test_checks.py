@@ -13,9 +13,9 @@ ANY, PINNED = RequiredCheck("ci/test", None, "ruleset"), RequiredCheck("ci/test"
 STATUS: dict[str, Any] = {"kind": CheckKind.STATUS, "app": None}
 
 MEANINGS = {
-    "success": Green, "failure": Red, "timed_out": Red, "startup_failure": Red, "error": Red, "action_required": Pending,
-    "cancelled": Pending, "neutral": Pending, "skipped": Pending, "stale": Pending, "pending": Pending,
-    "a_new_word": Pending, "": Pending,
+    "success": Green, "failure": Red, "timed_out": Red, "startup_failure": Red, "error": Red,
+    "action_required": Pending, "cancelled": Pending, "neutral": Pending, "skipped": Pending, "stale": Pending,
+    "pending": Pending, "a_new_word": Pending, "": Pending,
 }  # fmt: skip
 
 

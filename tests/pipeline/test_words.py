@@ -27,7 +27,8 @@ HOSTILE = [
     "HTTPS://github.com/a/b/pull/2", "[skip ci]", "[ci skip]", "[no ci]", "[skip actions]", "[actions skip]",
     "***NO_CI***", "skip-checks: true", "skip-checks:true", "Mac-Intent: int_1", "Mac-Intent:int_1", "x\nMac-Intent :y",
     "Co-authored-by: a <a@b>", "1-a: b", "&commat;all", "&#64;all", "&num;1", "\u202egnp", "\u2066x\u2069", "\u061cx",
-    "a\r\nb", "a\rb", "a\u2028b", "a\x85b", "a\x0bb", "\x1b[31m", "\x00", "\u200b@\u200ball", "[skip\u200b ci]", "\ud800",
+    "a\r\nb", "a\rb", "a\u2028b", "a\x85b", "a\x0bb", "\x1b[31m", "\x00", "\u200b@\u200ball", "[skip\u200b ci]",
+    "\ud800",
     "[skip [skip ci] ci]", "[[ci skip]skip ci]", "",
 ]  # fmt: skip
 ANYTHING = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), max_size=6).map(" ".join)
@@ -46,7 +47,8 @@ def harmless(text: str) -> bool:
 
 
 def test_the_judge_of_these_tests_knows_harm_when_it_sees_it() -> None:
-    assert [text for text in HOSTILE if harmless(text)] == ["[skip\u200b ci]", "[[ci skip]skip ci]"[:0]]
+    split = ["\u200b@\u200ball", "[skip\u200b ci]", ""]  # harmful only once the marks between are gone
+    assert [text for text in HOSTILE if harmless(text)] == split
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
