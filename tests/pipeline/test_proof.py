@@ -169,6 +169,15 @@ def test_a_check_that_did_not_pass_is_no_gate_unless_it_was_accepted_by_name(con
     assert held == ([] if conclusion == "skipped" else ["gate_green"])
 
 
+@pytest.mark.parametrize(("at", "failed"), [(NOW, []), (NOW - 1, ["read_back"])])
+def test_a_branch_that_was_read_before_the_intent_shows_nothing(at: int, failed: list[str]) -> None:
+    good = scene()
+    readings = [{"via": "git", "sha": UPDATED, "at": at}]
+    assert good.recorded is not None
+    early = resealed(good, _with(statement(good), ("predicate", "readings"), lambda _: readings))
+    assert replace(early, recorded=replace(good.recorded, readings=readings)).failed() == failed
+
+
 def _consistent(changes: dict[str, Any]) -> Scene:
     """A hub that meant something wrong and recorded it everywhere alike."""
     good = scene()
