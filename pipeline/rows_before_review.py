@@ -14,6 +14,7 @@ from pipeline.states import TERMINAL, State
 
 
 def open_intent(s: Snapshot) -> Decision | None:
+    """A landing that was begun is settled before anything else is thought of; neighbours wait for it."""
     if s.intent is None:
         return None
     if s.intent.publication == s.publication.id:
@@ -22,12 +23,14 @@ def open_intent(s: Snapshot) -> Decision | None:
 
 
 def proven(s: Snapshot) -> Decision | None:
+    """What is proven to have landed completes its task, whatever was asked meanwhile."""
     if s.publication.landing is LandingRecord.PROVEN and s.task.state not in TERMINAL:
         return Finish(Reason.PROOF_VERIFIED)
     return None
 
 
 def over(s: Snapshot) -> Decision | None:
+    """Nothing more is done for a task that ended, was stopped, or has gone on to newer work."""
     if s.task.state in TERMINAL:
         return Nothing(Reason.TASK_TERMINAL, {"state": s.task.state.value})
     if s.task.state is State.STOPPED or s.task.stop_requested:
@@ -54,6 +57,7 @@ def unprovable(s: Snapshot) -> Decision | None:
 
 
 def spent(s: Snapshot) -> Decision | None:
+    """What would fail the same way again is not tried again: budgets, and verdicts that are final."""
     verdict = s.verdict
     if verdict is not None and verdict.contract_broken:
         return Block(Reason.CONTRACT_BROKEN, sticky=True, facts={"contract": verdict.contract_digest})
@@ -88,6 +92,7 @@ def contained(s: Snapshot) -> Decision | None:
 
 
 def asked_to_wait(s: Snapshot) -> Decision | None:
+    """Somebody asked for a pause, a hold, or fewer requests; it ends when they say so."""
     if s.task.project_paused:
         return Wait(Reason.PROJECT_PAUSED, Owner.OPERATOR)
     if s.task.held:
@@ -102,12 +107,14 @@ def asked_to_wait(s: Snapshot) -> Decision | None:
 
 
 def permissions(s: Snapshot) -> Decision | None:
+    """Without its permissions the App can read some things and not others; it does not begin."""
     granted: frozenset[str] = known(s.remote.permissions, "permissions")
     missing = sorted(s.repository.needed_permissions - granted)
     return Block(Reason.PERMISSION_MISSING, sticky=False, facts={"missing": missing}) if missing else None
 
 
 def pull_request_stands(s: Snapshot) -> Decision | None:
+    """The pull request is open and aimed at the canonical branch."""
     pull = known(s.remote.pull_request, "pull_request")
     if pull is None:
         return None
@@ -145,6 +152,7 @@ def _pull_request_head(s: Snapshot, pull: PullRequest, head: str) -> Decision | 
 
 
 def rules_allow(s: Snapshot) -> Decision | None:
+    """Every rule is known and obeyed, every requirement can be met, and a guarded method is left."""
     rules = known(s.remote.rules, "rules")
     if rules.unknown:
         return Block(Reason.UNKNOWN_RULE, sticky=False, facts={"rules": list(rules.unknown)})
@@ -174,6 +182,7 @@ def _impossible(s: Snapshot, rules: Rules) -> Decision | None:
 
 
 def no_check_failed(s: Snapshot) -> Decision | None:
+    """A red required check blocks at once, whatever else is still running."""
     judgement = judgement_of(s)
     if not isinstance(judgement, Red):
         return None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.canonical import canonical_bytes, digest
+from pipeline.canonical import Json, canonical_bytes, digest
 from pipeline.decisions import Method
 from pipeline.errors import InvariantBroken, Rejected
 from pipeline.proof import PROOF_TYPE, VerifiedProof, admit, verify
@@ -172,7 +172,7 @@ def test_a_check_that_did_not_pass_is_no_gate_unless_it_was_accepted_by_name(con
 @pytest.mark.parametrize(("at", "failed"), [(NOW, []), (NOW - 1, ["read_back"])])
 def test_a_branch_that_was_read_before_the_intent_shows_nothing(at: int, failed: list[str]) -> None:
     good = scene()
-    readings = [{"via": "git", "sha": UPDATED, "at": at}]
+    readings: list[dict[str, Json]] = [{"via": "git", "sha": UPDATED, "at": at}]
     assert good.recorded is not None
     early = resealed(good, _with(statement(good), ("predicate", "readings"), lambda _: readings))
     assert replace(early, recorded=replace(good.recorded, readings=readings)).failed() == failed
