@@ -14,7 +14,7 @@ from pipeline.states import TERMINAL, State
 
 
 def open_intent(s: Snapshot) -> Decision | None:
-    """A landing that was begun is settled before anything else is thought of; neighbours wait for it."""
+    """Settle what was begun before anything else; nobody on the branch moves past an open intent."""
     if s.intent is None:
         return None
     if s.intent.publication == s.publication.id:
@@ -23,14 +23,14 @@ def open_intent(s: Snapshot) -> Decision | None:
 
 
 def proven(s: Snapshot) -> Decision | None:
-    """What is proven to have landed completes its task, whatever was asked meanwhile."""
+    """A verified proof completes the task, if its completion was lost between two writes."""
     if s.publication.landing is LandingRecord.PROVEN and s.task.state not in TERMINAL:
         return Finish(Reason.PROOF_VERIFIED)
     return None
 
 
 def over(s: Snapshot) -> Decision | None:
-    """Nothing more is done for a task that ended, was stopped, or has gone on to newer work."""
+    """Nothing is left to do: the task ended, was stopped, or went to a newer attempt."""
     if s.task.state in TERMINAL:
         return Nothing(Reason.TASK_TERMINAL, {"state": s.task.state.value})
     if s.task.state is State.STOPPED or s.task.stop_requested:
@@ -57,7 +57,7 @@ def unprovable(s: Snapshot) -> Decision | None:
 
 
 def spent(s: Snapshot) -> Decision | None:
-    """What would fail the same way again is not tried again: budgets, and verdicts that are final."""
+    """A budget is spent: attempts, environment credits, refused landings, time at the front."""
     verdict = s.verdict
     if verdict is not None and verdict.contract_broken:
         return Block(Reason.CONTRACT_BROKEN, sticky=True, facts={"contract": verdict.contract_digest})
@@ -75,7 +75,7 @@ def spent(s: Snapshot) -> Decision | None:
 
 
 def contained(s: Snapshot) -> Decision | None:
-    """Landed by hand: the head is reachable, head or merge has the tip's own tree, or GitHub says merged without us."""
+    """Landed by hand: the head is reachable, the merge gives the tip's own tree, or GitHub says merged without us."""
     change = change_of(s)
     found: dict[str, FactValue] = {"head": change.head}
     if change.contained_in_tip:
@@ -92,7 +92,7 @@ def contained(s: Snapshot) -> Decision | None:
 
 
 def asked_to_wait(s: Snapshot) -> Decision | None:
-    """Somebody asked for a pause, a hold, or fewer requests; it ends when they say so."""
+    """Somebody asked for it: a paused project, a held task, GitHub's own limit."""
     if s.task.project_paused:
         return Wait(Reason.PROJECT_PAUSED, Owner.OPERATOR)
     if s.task.held:
@@ -107,14 +107,14 @@ def asked_to_wait(s: Snapshot) -> Decision | None:
 
 
 def permissions(s: Snapshot) -> Decision | None:
-    """Without its permissions the App can read some things and not others; it does not begin."""
+    """The App may do here what a landing needs."""
     granted: frozenset[str] = known(s.remote.permissions, "permissions")
     missing = sorted(s.repository.needed_permissions - granted)
     return Block(Reason.PERMISSION_MISSING, sticky=False, facts={"missing": missing}) if missing else None
 
 
 def pull_request_stands(s: Snapshot) -> Decision | None:
-    """The pull request is open and aimed at the canonical branch."""
+    """The pull request is open and aims at the canonical branch."""
     pull = known(s.remote.pull_request, "pull_request")
     if pull is None:
         return None
@@ -152,7 +152,7 @@ def _pull_request_head(s: Snapshot, pull: PullRequest, head: str) -> Decision | 
 
 
 def rules_allow(s: Snapshot) -> Decision | None:
-    """Every rule is known and obeyed, every requirement can be met, and a guarded method is left."""
+    """The rules of the branch are known, can be met, and leave a guarded way to land."""
     rules = known(s.remote.rules, "rules")
     if rules.unknown:
         return Block(Reason.UNKNOWN_RULE, sticky=False, facts={"rules": list(rules.unknown)})
@@ -182,7 +182,7 @@ def _impossible(s: Snapshot, rules: Rules) -> Decision | None:
 
 
 def no_check_failed(s: Snapshot) -> Decision | None:
-    """A red required check blocks at once, whatever else is still running."""
+    """No required check is red."""
     judgement = judgement_of(s)
     if not isinstance(judgement, Red):
         return None

@@ -24,7 +24,7 @@ from pipeline.reasons import Reason
 
 
 def reviewed(s: Snapshot) -> Decision | None:
-    """The gate has approved exactly this evidence."""
+    """The gate has judged this evidence; what it did not approve returns to the pool."""
     if s.verdict is None:
         return RunGate(facts={"evidence": s.evidence.digest})
     if s.verdict.result is VerdictResult.REJECTED:
@@ -35,7 +35,7 @@ def reviewed(s: Snapshot) -> Decision | None:
 
 
 def merges(s: Snapshot) -> Decision | None:
-    """The change merges into the tip and meets the contract there; otherwise it goes back to its executor."""
+    """The change merges with the tip, and meets the tip's own contract."""
     change = change_of(s)
     if not change.contract_met_at_tip:
         return _send_back(s, Reason.CONTRACT_CHANGED, "contract_changed", change)
@@ -55,7 +55,7 @@ def _send_back(s: Snapshot, reason: Reason, directive: str, change: Change) -> D
 
 
 def persons(s: Snapshot) -> Decision | None:
-    """What only a person can give is waited for beside the line, so that nobody waits behind it."""
+    """What only people can give: a waved-through finding, approvals, resolved conversations."""
     if s.verdict is not None and s.verdict.person_needed:
         return Wait(reason(s.verdict.person_needed[0], "person_needed"), Owner.PERSON)
     author = _author_must_update(s)
@@ -101,7 +101,7 @@ def in_turn(s: Snapshot) -> Decision | None:
 
 
 def up_to_date(s: Snapshot) -> Decision | None:
-    """The change stands on the present tip: updated where checks run again, sent back where none would."""
+    """The change stands on the present tip; the hub updates its own branches, others are sent back."""
     change = change_of(s)
     if isinstance(judgement_of(s), NotRequired):
         if change.tip != s.evidence.verified_base:
@@ -115,7 +115,7 @@ def up_to_date(s: Snapshot) -> Decision | None:
 
 
 def checks_in(s: Snapshot) -> Decision | None:
-    """Every required check has ended; one that does not gives up its place, and at last blocks."""
+    """Every required check has reported; one that never does loses its place, and at last blocks."""
     judgement = judgement_of(s)
     if not isinstance(judgement, Pending):
         return None
