@@ -15,9 +15,13 @@ Json: TypeAlias = "str | int | bool | None | Sequence[Json] | Mapping[str, Json]
 
 
 def canonical_bytes(document: Json) -> bytes:
-    """The one byte string for a document. Raises `InvariantBroken` when it holds a float or a key that is no text."""
+    """The one byte string for a document. Raises `InvariantBroken` when it holds a float or a key that is no text.
+
+    A lone surrogate has bytes as well (they are then no UTF-8): what the remote says must never stop a decision.
+    """
     _check(document)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def digest(document: Json) -> str:

@@ -38,6 +38,10 @@ CONCLUSIONS: Mapping[str, Standing] = {
     "pending": Standing.WAIT,
 }
 
+# What a contract may let count for a check that it names: an end that is neither a pass nor a failure, never a run
+# that has not ended.
+ACCEPTABLE = frozenset(word for word, means in CONCLUSIONS.items() if means is Standing.WAIT) - {"pending"}
+
 
 def standing(check: Check, accepted: frozenset[tuple[str, str]] = frozenset()) -> Standing:
     """What this check says now. A run that is not completed waits; a conclusion that this version does not know
@@ -45,7 +49,7 @@ def standing(check: Check, accepted: frozenset[tuple[str, str]] = frozenset()) -
     if check.kind is CheckKind.RUN and check.status != "completed":
         return Standing.WAIT
     conclusion = check.conclusion or ""
-    if (check.context, conclusion) in accepted:
+    if conclusion in ACCEPTABLE and (check.context, conclusion) in accepted:
         return Standing.PASS
     return CONCLUSIONS.get(conclusion, Standing.WAIT)
 

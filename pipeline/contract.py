@@ -4,6 +4,7 @@ It is read from the canonical branch, never from the head that it judges. A cont
 the line that is wrong; nothing is guessed, because a typo in a guard must not open it.
 """
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +12,17 @@ from dataclasses import dataclass, field
 import yaml
 
 from pipeline.canonical import digest_bytes
-from pipeline.checks import CONCLUSIONS
+from pipeline.checks import ACCEPTABLE, CONCLUSIONS, Standing
 from pipeline.errors import Rejected
 from pipeline.facts import LandPolicy
 from pipeline.refusals import Refusal
 
 CONTRACT_PATH = ".mac/project.yaml"
 CONTRACT_SCHEMA = "mac.repository_contract.v1"
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
 METHODS = ("fast_forward", "merge", "squash")
 BYTES_MAX = 64 * 1024
+COUNT_DIGITS_MAX = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,16 @@ class Contract:
     land: LandRules = field(default_factory=LandRules)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML without aliases: a list that is named once and meant a thousand times costs what it seems to cost."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the stubs leave its types out
+            raise yaml.composer.ComposerError(None, None, "aliases are not read here", mark)
+        return super().compose_node(parent, index)
+
+
 class _Broken(Exception):
     def __init__(self, node: yaml.Node | None, problem: str) -> None:
         super().__init__(problem)
@@ -78,7 +91,7 @@ def parse(content: bytes) -> Contract:
 def _contract(content: bytes) -> Contract:
     if len(content) > BYTES_MAX:
         raise _Broken(None, f"larger than {BYTES_MAX} bytes")
-    root = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
+    root = yaml.compose(content.decode(), Loader=_Loader)
     if root is None:
         raise _Broken(None, "empty")
     top = _Section(root, "the contract", _TOP)
@@ -126,11 +139,19 @@ def _land(land: "_Section") -> LandRules:
         method=method,
         required_checks=land.texts("required_checks"),
         accepted=_accepted(land),
-        allowed_paths=land.texts("allowed_paths") or ("**",),
+        allowed_paths=_allowed_paths(land),
         max_files=land.count("max_files"),
         max_lines=land.count("max_lines"),
         delete_branch=land.flag("delete_branch", default=True),
     )
+
+
+def _allowed_paths(land: "_Section") -> tuple[str, ...]:
+    """Everything where nothing is said; an empty list would say nothing or all, so it is refused."""
+    paths = land.texts("allowed_paths")
+    if land.node("allowed_paths") is not None and not paths:
+        raise _Broken(land.node("allowed_paths"), "allowed_paths must name at least one path")
+    return paths or ("**",)
 
 
 def _accepted(land: "_Section") -> frozenset[tuple[str, str]]:
@@ -138,7 +159,7 @@ def _accepted(land: "_Section") -> frozenset[tuple[str, str]]:
     pairs = set()
     for context, conclusions in land.mapping("accepted_conclusions").items():
         for conclusion in _texts(conclusions, "accepted_conclusions"):
-            if conclusion not in CONCLUSIONS or conclusion in ("failure", "error", "pending"):
+            if conclusion not in ACCEPTABLE and CONCLUSIONS.get(conclusion) is not Standing.PASS:
                 raise _Broken(conclusions, f"{conclusion} cannot be accepted")
             pairs.add((context, conclusion))
     return frozenset(pairs)
@@ -149,11 +170,8 @@ class _Section:
 
     def __init__(self, node: yaml.Node | None, name: str, allowed: tuple[str, ...]) -> None:
         self.name = name
-        self._nodes = _mapping(node, name) if node is not None else {}
+        self._nodes = _mapping(node, name, allowed) if node is not None else {}
         self._own = node
-        for key, value in self._nodes.items():
-            if key not in allowed:
-                raise _Broken(value, f"{name} does not know {key}")
 
     def node(self, key: str) -> yaml.Node | None:
         return self._nodes.get(key)
@@ -191,7 +209,7 @@ class _Section:
         if node is None:
             return None
         text = _scalar(node, "tag:yaml.org,2002:int")
-        if text is None or not text.isdecimal() or int(text) == 0:
+        if text is None or not text.isdecimal() or text.startswith("0") or len(text) > COUNT_DIGITS_MAX:
             raise _Broken(node, f"{key} must be a whole number above zero")
         return int(text)
 
@@ -209,7 +227,7 @@ def _scalar(node: yaml.Node, tag: str) -> str | None:
     return str(node.value) if isinstance(node, yaml.ScalarNode) and node.tag == tag else None
 
 
-def _mapping(node: yaml.Node, name: str) -> dict[str, yaml.Node]:
+def _mapping(node: yaml.Node, name: str, allowed: tuple[str, ...] | None = None) -> dict[str, yaml.Node]:
     if not isinstance(node, yaml.MappingNode):
         raise _Broken(node, f"{name} must be a mapping")
     found: dict[str, yaml.Node] = {}
@@ -217,6 +235,8 @@ def _mapping(node: yaml.Node, name: str) -> dict[str, yaml.Node]:
         text = _text(key, "a key")
         if text in found:
             raise _Broken(key, f"{text} stands twice")
+        if allowed is not None and text not in allowed:
+            raise _Broken(key, f"{name} does not know {text}")
         found[text] = value
     return found
 
@@ -224,7 +244,10 @@ def _mapping(node: yaml.Node, name: str) -> dict[str, yaml.Node]:
 def _text(node: yaml.Node, name: str) -> str:
     if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
         raise _Broken(node, f"{name} must be a text")
-    return str(node.value)
+    text = str(node.value)
+    if _UNFIT.search(text):
+        raise _Broken(node, f"{name} holds a character that no text may hold")
+    return text
 
 
 def _texts(node: yaml.Node, name: str) -> tuple[str, ...]:

@@ -111,6 +111,7 @@ REPORT_TABLE: tuple[Row, ...] = (
     before.open_intent,
     before.proven,
     before.over,
+    before.unprovable,
     before.spent,
     before.asked_to_wait,
     after.reviewed,

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pipeline.canonical import Json, digest
-from pipeline.errors import Rejected
+from pipeline.canonical import Json, canonical_bytes, digest_bytes
+from pipeline.errors import InvariantBroken, Rejected
 from pipeline.facts import EvidenceKind, Sha
 from pipeline.refusals import Refusal
 
@@ -21,6 +21,11 @@ SUMMARY_CHARS_MAX = 20_000
 SUMMARY_CHARS_MIN = 40
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+# What git admits as a branch, and nothing that could be read as two refs or as an option.
+_REF = re.compile(
+    r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|\Z)))[^\x00-\x20~^:?*\[\\\x7f/.]"
+    r"[^\x00-\x20~^:?*\[\\\x7f]{0,199}(?<![/.])"
+)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -69,8 +74,14 @@ EvidenceValue: TypeAlias = RepositoryChange | OperatorResult
 
 
 def evidence_digest(document: Mapping[str, Json]) -> str:
-    """SHA-256 of the canonical JSON of the document, the identity of the evidence."""
-    return digest(dict(document))
+    """SHA-256 of the canonical JSON of the document, the identity of the evidence. Raises `Rejected(evidence_invalid)`
+    for a document that has none: with fractions, text that is not Unicode, or nested too deep."""
+    try:
+        content = canonical_bytes(dict(document))
+        content.decode()
+    except (InvariantBroken, ValueError, RecursionError):
+        raise invalid("evidence", "must be JSON of Unicode texts, whole numbers, lists and objects") from None
+    return digest_bytes(content)
 
 
 def parse(document: Mapping[str, Any]) -> EvidenceValue:
@@ -93,7 +104,7 @@ def invalid(field: str, problem: str) -> Rejected:
 
 def _change(fields: "_Fields", document: Mapping[str, Any]) -> RepositoryChange:
     ref = document.get("ref")
-    if ref is not None and not (isinstance(ref, str) and ref.startswith("refs/heads/")):
+    if ref is not None and not (isinstance(ref, str) and _REF.fullmatch(ref)):
         raise invalid("ref", "must be a full ref below refs/heads/")
     return RepositoryChange(
         digest=evidence_digest(document),
@@ -114,9 +125,9 @@ def _file(entry: Any, index: int) -> tuple[str, str]:
 
 def _run(entry: Any, index: int) -> Run:
     fields = _Fields(entry, f"runs[{index}].")
-    argv = tuple(str(word) for word in fields.list("argv", 1000))
-    if not argv:
-        raise invalid(f"runs[{index}].argv", "must not be empty")
+    argv = tuple(fields.list("argv", 1000))
+    if not argv or not all(isinstance(word, str) for word in argv):
+        raise invalid(f"runs[{index}].argv", "must be a list of one or more texts")
     return Run(
         argv=argv,
         exit=fields.whole("exit"),

@@ -113,7 +113,7 @@ def _diff(contract: Contract, evidence: RepositoryChange, clone: CloneFacts) -> 
         return
     claimed = {(status[:1], path) for status, path in evidence.files}
     actual = {(c.status[:1], c.path) for c in clone.changed}
-    for _, path in sorted(claimed ^ actual, key=lambda pair: pair[1])[:10]:
+    for path in sorted({path for _, path in claimed ^ actual})[:10]:
         yield Finding("files_differ", "The recorded list of files does not agree with the diff here.", path=path)
     for changed in clone.changed:
         yield from _forbidden(changed, clone)
@@ -151,11 +151,7 @@ def _leaves_tree(path: str, link: str) -> bool:
 
 
 def _covers(pattern: str, path: str) -> bool:
-    """`**` covers everything, `a/**` everything below a, otherwise a shell pattern over the whole path."""
-    if pattern == "**":
-        return True
-    if pattern.endswith("/**"):
-        return path.startswith(pattern[:-2])
+    """A shell pattern over the whole path, where a star also covers slashes: `a/**` covers everything below a."""
     return fnmatchcase(path, pattern)
 
 

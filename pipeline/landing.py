@@ -24,6 +24,7 @@ from pipeline.facts import (
 from pipeline.states import State
 
 REVIEW_CHECK = "mac/review"
+PUSHED = frozenset({Method.FAST_FORWARD, Method.MERGE, Method.SQUASH})
 
 # What the App asks for, and what it cannot do without; `administration` is what reading classic protection takes.
 WANTED_PERMISSIONS = {
@@ -82,6 +83,8 @@ def road(rules: Rules, policy: LandPolicy) -> Road | None:
         return Road(Method.SQUASH_API if squashed else Method.MERGE_API, TipGuard.STRICT_PROTECTION)
     if required_checks(rules, policy):
         return Road(Method.FAST_FORWARD, TipGuard.ATOMIC_PUSH)
+    if policy.method not in PUSHED:
+        return None
     return Road(Method(policy.method), TipGuard.ATOMIC_PUSH)
 
 
@@ -93,10 +96,12 @@ def required_checks_enforced(rules: Rules) -> bool:
 def gate_of(judgement: Judgement, evidence: EvidenceFacts, change: Change, tip: Sha) -> Gate | None:
     """The one gate of a landing, or None when it is not green.
 
-    Required checks count at the head that lands, which must contain the tip. Without any, the executor's verifier run
-    counts, and only on the very tip that it ran on, for the very head that it ran at.
+    The head that lands must contain the tip and the verified base. Required checks count at that head. Without any,
+    the executor's verifier run counts, and only on the very tip that it ran on, for the very head that it ran at.
     """
-    if isinstance(judgement, Green) and judgement.checks and change.contains_tip:
+    if not (change.contains_tip and change.contains_verified_base):
+        return None
+    if isinstance(judgement, Green) and judgement.checks:
         return Gate(GateKind.REQUIRED_CHECKS, judgement.checks)
     if isinstance(judgement, NotRequired):
         stands = evidence.verifier_green and tip == evidence.verified_base and change.head == evidence.head

@@ -20,10 +20,10 @@ DSSE envelope. `verify` holds it against what git says (and, in the hub, against
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from pipeline.canonical import Json, canonical_bytes, digest, digest_bytes
-from pipeline.errors import Rejected, ensure
+from pipeline.errors import InvariantBroken, Rejected, ensure
 from pipeline.facts import Sha
 from pipeline.proof_steps import STEPS, Evidence, GitFacts, Recorded, Statement, Step
 from pipeline.refusals import Refusal
@@ -64,6 +64,7 @@ class Verification:
     steps: tuple[StepResult, ...]
     key_id: str | None
     predicate: Mapping[str, Json]
+    envelope_digest: str
 
     @property
     def holds(self) -> bool:
@@ -91,10 +92,10 @@ class VerifiedProof:
     publication: str
     intent: str
     branch: str
-    _admission: object = field(repr=False, compare=False)
+    admission: InitVar[object] = field(repr=False)
 
-    def __post_init__(self) -> None:
-        ensure(self._admission is _ADMISSION, "a VerifiedProof is made by pipeline.proof.admit only")
+    def __post_init__(self, admission: object) -> None:
+        ensure(admission is _ADMISSION, "a VerifiedProof is made by pipeline.proof.admit only")
 
 
 def build(
@@ -137,11 +138,14 @@ def verify(envelope: bytes, keys: Iterable[PublicKey], git: GitFacts, recorded: 
     for number, (name, step) in enumerate(STEPS, start=1):
         problem = _answer(step, evidence)
         results.append(StepResult(number, name, problem is None, problem))
-    return Verification(tuple(results), evidence.key_id, statement.predicate)
+    return Verification(tuple(results), evidence.key_id, statement.predicate, digest_bytes(envelope))
 
 
 def admit(envelope: bytes, verification: Verification) -> VerifiedProof:
-    """The proof as a value that completes a task. Raises `Rejected(proof_refused)` naming the first step that fails."""
+    """The proof as a value that completes a task. Raises `Rejected(proof_refused)` naming the first step that fails,
+    or when the verification is one of another envelope."""
+    if verification.envelope_digest != digest_bytes(envelope):
+        raise Rejected(Refusal.PROOF_REFUSED, {"step": "0 none", "problem": "another envelope was verified"})
     if not verification.holds:
         first = verification.failed[0] if verification.failed else StepResult(0, "none", False, "nothing was checked")
         raise Rejected(Refusal.PROOF_REFUSED, {"step": f"{first.number} {first.name}", "problem": first.problem})
@@ -158,14 +162,14 @@ def admit(envelope: bytes, verification: Verification) -> VerifiedProof:
         publication=str(said["publication"]),
         intent=str(said["intent"]),
         branch=str(chain["branch"]),
-        _admission=_ADMISSION,
+        admission=_ADMISSION,
     )
 
 
 def _answer(step: Step, evidence: Evidence) -> str | None:
     try:
         return step(evidence)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, InvariantBroken) as error:
         return f"a field that this step needs is not readable ({type(error).__name__}: {error})"
 
 

@@ -149,7 +149,11 @@ def on_expected_tip(e: Evidence) -> str | None:
         held = (tip, landed) in e.git.ancestors and tip != landed
         return None if held else "the expected tip is not an ancestor of the landed commit"
     parents = e.git.commits[landed].parents
-    return None if parents and parents[0] == tip else "the expected tip is not the first parent of the landed commit"
+    if parents[:1] != (tip,):
+        return "the expected tip is not the first parent of the landed commit"
+    merged = Method(e.said["method"]) in (Method.MERGE, Method.MERGE_API)
+    rest = (e.said["tested_sha"],) if merged else ()
+    return None if parents[1:] == rest else "the other parents are not those of its method"
 
 
 def tree_tested(e: Evidence) -> str | None:

@@ -5,6 +5,7 @@ from typing import TypeVar
 from pipeline.checks import Judgement, judge
 from pipeline.facts import Change, Check, Fact, Snapshot, Unknown
 from pipeline.landing import required_checks
+from pipeline.reasons import Reason
 
 T = TypeVar("T")
 
@@ -23,6 +24,14 @@ def known(fact: Fact[T], name: str) -> T:
     if isinstance(fact, Unknown):
         raise Unread(name, fact.why)
     return fact.value
+
+
+def reason(word: str, name: str) -> Reason:
+    """The reason that the ledger holds as a word; one that this version does not know is an unread fact."""
+    try:
+        return Reason(word)
+    except ValueError:
+        raise Unread(name, "unknown_word") from None
 
 
 def change_of(s: Snapshot) -> Change:

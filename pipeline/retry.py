@@ -25,10 +25,10 @@ def delay_ms(looks: int, jitter: float, back_off: BackOff) -> int:
 def next_look(decision: Decision, now: int, looks: int, jitter: float, back_off: BackOff) -> int:
     """The moment of the next look: at once after an effect, at the named moment of a wait, otherwise by back-off.
 
-    A named moment is never later than the longest back-off allows for what may change without telling us.
+    A named moment counts no longer than the longest back-off: nothing waits for ever on one word of the remote.
     """
     if isinstance(decision, Wait) and decision.next_look_at is not None:
-        return max(now, decision.next_look_at)
+        return min(max(now, decision.next_look_at), now + back_off.max_ms)
     if isinstance(decision, Wait | Block):
         return now + delay_ms(looks, jitter, back_off)
     return now

@@ -5,8 +5,8 @@ from pipeline.checks import Red
 from pipeline.decisions import Block, ConfirmLanding, Decision, Finish, Nothing, Owner, Propose, Wait
 from pipeline.errors import FactValue
 from pipeline.facts import LandingRecord, PullRequest, Rules, Snapshot, VerdictResult
-from pipeline.landing import REVIEW_CHECK, road
-from pipeline.reading import Unread, change_of, judgement_of, known
+from pipeline.landing import REVIEW_CHECK, required_checks, road
+from pipeline.reading import Unread, change_of, judgement_of, known, reason
 from pipeline.reasons import Reason
 from pipeline.states import TERMINAL, State
 
@@ -52,7 +52,7 @@ def unprovable(s: Snapshot) -> Decision | None:
     if s.publication.landing is LandingRecord.UNATTRIBUTED:
         return Block(Reason.LANDED_UNATTRIBUTED, sticky=True)
     if s.publication.blocked_for is not None and s.publication.blocked_sticky:
-        return Block(Reason(s.publication.blocked_for), sticky=True)
+        return Block(reason(s.publication.blocked_for, "blocked_for"), sticky=True)
     return None
 
 
@@ -80,7 +80,7 @@ def contained(s: Snapshot) -> Decision | None:
     found: dict[str, FactValue] = {"head": change.head}
     if change.contained_in_tip:
         return Block(Reason.ALREADY_CONTAINED, sticky=True, facts=found | {"how": "head_reachable"})
-    if change.merged_tree == change.tip_tree:
+    if change.tip_tree in (change.merged_tree, change.head_tree):
         return Block(Reason.ALREADY_CONTAINED, sticky=True, facts=found | {"how": "tree_equal"})
     pull = known(s.remote.pull_request, "pull_request")
     if pull is not None and pull.merged:
@@ -170,7 +170,7 @@ def rules_allow(s: Snapshot) -> Decision | None:
 
 def _impossible(s: Snapshot, rules: Rules) -> Decision | None:
     """A requirement that nobody but the hub could meet, or that is pinned to somebody who never reports it."""
-    for check in rules.required_checks:
+    for check in (*rules.required_checks, *required_checks(rules, s.policy)):
         facts: dict[str, FactValue] = {"context": check.context, "app": check.app_id}
         if check.context in s.repository.own_checks and check.context != REVIEW_CHECK:
             return Block(Reason.OWN_CHECK_REQUIRED, sticky=False, facts=facts)

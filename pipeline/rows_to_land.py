@@ -17,7 +17,7 @@ from pipeline.decisions import (
 from pipeline.errors import FactValue
 from pipeline.facts import Change, Snapshot, VerdictResult
 from pipeline.landing import gate_of, plan, road
-from pipeline.reading import change_of, judgement_of, known
+from pipeline.reading import change_of, judgement_of, known, reason
 from pipeline.reasons import Reason
 
 # --- 7 and 8: the review, and the change against the tip
@@ -62,7 +62,10 @@ def _send_back(s: Snapshot, reason: Reason, directive: str, change: Change) -> D
 def persons(s: Snapshot) -> Decision | None:
     """What only people can give: a waved-through finding, approvals, resolved conversations."""
     if s.verdict is not None and s.verdict.person_needed:
-        return Wait(Reason(s.verdict.person_needed[0]), Owner.PERSON)
+        return Wait(reason(s.verdict.person_needed[0], "person_needed"), Owner.PERSON)
+    author = _author_must_update(s)
+    if author is not None:
+        return author
     rules = known(s.remote.rules, "rules")
     if not (rules.approvals_required or rules.conversations_required):
         return None
@@ -77,6 +80,16 @@ def persons(s: Snapshot) -> Decision | None:
     if rules.conversations_required and reviews.conversations_open:
         return Wait(Reason.CONVERSATIONS_OPEN, Owner.PERSON, {"open": reviews.conversations_open})
     return None
+
+
+def _author_must_update(s: Snapshot) -> Decision | None:
+    """The head of a fork is its author's to update: beside the line, so that nobody waits behind it."""
+    pull = known(s.remote.pull_request, "pull_request")
+    if pull is None or pull.head_repository_id == s.repository.id or change_of(s).contains_tip:
+        return None
+    if isinstance(judgement_of(s), NotRequired):
+        return None
+    return Wait(Reason.AUTHOR_MUST_UPDATE, Owner.PERSON, {"number": pull.number})
 
 
 def in_turn(s: Snapshot) -> Decision | None:
@@ -101,9 +114,6 @@ def up_to_date(s: Snapshot) -> Decision | None:
         return None
     if change.contains_tip:
         return None
-    pull = known(s.remote.pull_request, "pull_request")
-    if pull is not None and pull.head_repository_id != s.repository.id:
-        return Wait(Reason.AUTHOR_MUST_UPDATE, Owner.PERSON, {"number": pull.number})
     if known(s.remote.rules, "rules").linear_history or change.merged_tree is None:
         return _send_back(s, Reason.CANONICAL_MOVED, "rebase_onto_tip", change)
     return UpdateBranch(UpdatePlan(change.head, change.tip, change.merged_tree), facts={"tip": change.tip})

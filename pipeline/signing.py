@@ -102,18 +102,14 @@ class Opened:
 def seal(payload_type: str, payload: bytes, key: SigningKey) -> bytes:
     """The payload in a DSSE envelope with one signature, as bytes that are stored and shown as they are."""
     signature = key.sign(_pre_authentication(payload_type, payload))
-    envelope = {
-        "payloadType": payload_type,
-        "payload": base64.b64encode(payload).decode(),
-        "signatures": [{"keyid": key.public.id, "sig": base64.b64encode(signature).decode()}],
-    }
-    return json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode()
+    return _envelope(payload_type, payload, key.public.id, signature)
 
 
 def unseal(envelope: bytes, keys: Iterable[PublicKey]) -> Opened | None:
     """The payload of an envelope, with the key that signed it, or None when it is no envelope at all.
 
-    Every known key is tried against every signature: a key id is a hint that the signature does not cover.
+    A key signed it only if the envelope is, byte for byte, what `seal` writes with that key (white space around it
+    aside): what the signature does not cover, like the key id or a field beside it, cannot be altered unseen.
     """
     document = _object(envelope)
     if document is None:
@@ -122,16 +118,28 @@ def unseal(envelope: bytes, keys: Iterable[PublicKey]) -> Opened | None:
     signatures = document.get("signatures")
     if not isinstance(payload_type, str) or payload is None or not isinstance(signatures, list):
         return None
+    first = signatures[0] if signatures else None
+    signature = _base64(first.get("sig")) if isinstance(first, Mapping) else None
+    if signature is None:
+        return Opened(payload_type, payload, None)
     message = _pre_authentication(payload_type, payload)
-    signed = [_base64(s.get("sig")) for s in signatures if isinstance(s, Mapping)]
     for key in keys:
-        if any(sig is not None and key.signed(sig, message) for sig in signed):
+        if key.signed(signature, message) and _envelope(payload_type, payload, key.id, signature) == envelope.strip():
             return Opened(payload_type, payload, key.id)
     return Opened(payload_type, payload, None)
 
 
+def _envelope(payload_type: str, payload: bytes, key_id: str, signature: bytes) -> bytes:
+    envelope = {
+        "payloadType": payload_type,
+        "payload": base64.b64encode(payload).decode(),
+        "signatures": [{"keyid": key_id, "sig": base64.b64encode(signature).decode()}],
+    }
+    return json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode()
+
+
 def _pre_authentication(payload_type: str, payload: bytes) -> bytes:
-    kind = payload_type.encode()
+    kind = payload_type.encode("utf-8", "surrogatepass")
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 

@@ -53,12 +53,14 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.OPEN, Event.CLAIM): State.CLAIMED,
     (State.OPEN, Event.EXHAUST): State.FAILED,
     (State.OPEN, Event.STOP): State.STOPPED,
+    (State.OPEN, Event.COMPLETE): State.COMPLETED,
     (State.OPEN, Event.CANCEL): State.CANCELLED,
     (State.CLAIMED, Event.SUBMIT): State.REVIEWING,
     (State.CLAIMED, Event.RELEASE): State.OPEN,
     (State.CLAIMED, Event.EXPIRE): State.OPEN,
     (State.CLAIMED, Event.EXHAUST): State.FAILED,
     (State.CLAIMED, Event.STOP): State.STOPPED,
+    (State.CLAIMED, Event.COMPLETE): State.COMPLETED,
     (State.CLAIMED, Event.CANCEL): State.CANCELLED,
     (State.REVIEWING, Event.APPROVE): State.LANDING,
     (State.REVIEWING, Event.RETURN): State.OPEN,
@@ -88,8 +90,8 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
 def after(state: State, event: Event) -> State:
     """The state that follows. Raises `Rejected(transition_unknown)` for a pair that the table does not hold.
 
-    `COMPLETE` is reachable from parked states on purpose: an intent that was committed before a stop or a block is
-    settled all the same, and what has landed is completed whatever was asked in between.
+    `COMPLETE` is reachable from every state that is not terminal, on purpose: an intent that was committed before a
+    stop, a block or a retry is settled all the same, and what has landed is completed whatever was asked in between.
     """
     found = TRANSITIONS.get((state, event))
     if found is None:

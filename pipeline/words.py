@@ -121,8 +121,11 @@ _SKIP = re.compile(
     r"\[\s*(?:skip|no)[\s-]*(?:ci|actions|checks?)\s*\]|\[\s*(?:ci|actions)[\s-]*skip\s*\]|\*\*\*no_ci\*\*\*",
     re.IGNORECASE,
 )
-_TRAILER = re.compile(r"^(\s*[A-Za-z][A-Za-z0-9-]*)(\s*):(?=\s)", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\u200b-\u200f]")
+_TRAILER = re.compile(r"^(\s*[A-Za-z0-9-]+)(\s*):", re.MULTILINE)
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+_REFERENCE = re.compile(r"[@#&]|\bGH-", re.IGNORECASE)  # & too: an entity can spell the other two
 _ZERO_WIDTH = "\u2060"
 
 
@@ -132,8 +135,8 @@ def plain(text: str, chars_max: int = 200) -> str:
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _SKIP.sub("(skip directive removed)", text)
     text = _CLOSING.sub(r"\1" + _ZERO_WIDTH + r"\2", text)
-    text = text.replace("@", "@" + _ZERO_WIDTH).replace("#", "#" + _ZERO_WIDTH).replace("GH-", "GH-" + _ZERO_WIDTH)
-    text = re.sub(r"(https?):(?=//)", r"\1" + _ZERO_WIDTH + ":", text)
+    text = _REFERENCE.sub(lambda found: found[0] + _ZERO_WIDTH, text)
+    text = re.sub(r"(https?):(?=//)", r"\1" + _ZERO_WIDTH + ":", text, flags=re.IGNORECASE)
     text = _TRAILER.sub(r"\1\2" + _ZERO_WIDTH + ":", text)
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
