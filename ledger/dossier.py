@@ -34,6 +34,7 @@ from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
 from pipeline.states import State
 
+
 @dataclass(frozen=True, slots=True)
 class Dossier:
     """What the ledger holds on one publication. The values down to `earlier` go into the snapshot as they are; the rest

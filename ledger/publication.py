@@ -4,6 +4,7 @@
 looked at, so that one that cannot be looked at starves nobody.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from ledger.tasks import Task
 from pipeline.errors import Rejected
 from pipeline.facts import LandingRecord
 from pipeline.refusals import Refusal
+
+ABANDONED_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ def begin(tx: Transaction, task: Task, attempt_id: str, evidence_id: str, *, hea
 def due(ledger: Ledger, branch_id: str, holder: str) -> Look | None:
     """The next publication of the branch to look at, or None: the one with an open intent first, then by its time.
 
-    Its next look is moved on by the least back-off and committed before this returns. `holder` names the process.
+    Its next look is moved on by the least back-off and committed before this returns. `holder` names the process, which
+    does one look at a time: when it asks again, its earlier look has ended.
     """
     with ledger.write() as tx:
         now, c = tx.now(), publications.c
@@ -84,7 +88,7 @@ def due(ledger: Ledger, branch_id: str, holder: str) -> Look | None:
         query = (
             select(c.id, c.task_id, c.look_token)
             .where(c.branch_id == branch_id, c.next_look_at.is_not(None), c.next_look_at <= now)
-            .where(c.look_expires_at.is_(None) | (c.look_expires_at <= now))
+            .where(c.look_expires_at.is_(None) | (c.look_expires_at <= now) | (c.look_holder == holder))
             .order_by(case((c.id.in_(unsettled), 0), else_=1), c.next_look_at, c.id)
             .limit(1)
         )
@@ -118,6 +122,23 @@ def due_branches(ledger: Ledger, limit: int) -> list[str]:
     room = max(limit // 2, limit - len(active))
     chosen = active[: limit - min(len(parked), limit // 2)] + parked[:room]
     return list(dict.fromkeys(chosen))[:limit]
+
+
+def free_abandoned(ledger: Ledger, gone: Callable[[str], bool]) -> list[str]:
+    """End the looks whose holder is provably gone, so that they are due again at once; the branches, which are rung.
+
+    `gone` is asked for each name under which a look is held now. Whoever it wrongly calls gone loses its look, and
+    with it the right to write; nothing is decided twice.
+    """
+    with ledger.write() as tx:
+        c = publications.c
+        held = select(c.id, c.branch_id, c.look_holder, c.look_token).where(c.look_holder.is_not(None))
+        left = [row for row in tx.connection.execute(held.limit(ABANDONED_MAX)).all() if gone(row.look_holder)]
+        for row in left:
+            ended = update(publications).where(c.id == row.id, c.look_token == row.look_token)
+            tx.connection.execute(ended.values(look_token=c.look_token + 1, **again_now(tx)))
+            tx.ring(row.branch_id)
+        return list(dict.fromkeys(str(row.branch_id) for row in left))
 
 
 def has_due(ledger: Ledger, branch_id: str) -> bool:
