@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, update
 
 from ledger import history
+from ledger.engine import is_sqlite
 from ledger.session import Ledger, Transaction
 from ledger.tables import branches, evidence, intents, publications, tasks
 from ledger.tasks import Task
@@ -183,6 +184,23 @@ def wake(
     return int(woken)
 
 
+def lock_branch(tx: Transaction, branch_id: str) -> None:
+    """Let one transaction at a time write about a branch. Everybody takes this lock before a publication's or a
+    task's, so that no two of them wait for each other. Where one writer excludes all others anyway, it costs
+    nothing."""
+    if not is_sqlite(tx.connection):
+        query = select(branches.c.id).where(branches.c.id == branch_id)
+        tx.connection.execute(query.with_for_update(key_share=True))
+
+
+def lock_branch_of_task(tx: Transaction, task_id: str) -> None:
+    """The same, for whom knows only the task."""
+    if not is_sqlite(tx.connection):
+        project = select(tasks.c.project_id).where(tasks.c.id == task_id).scalar_subquery()
+        query = select(branches.c.id).where(branches.c.project_id == project)
+        tx.connection.execute(query.with_for_update(key_share=True))
+
+
 def raise_generation(tx: Transaction, branch_id: str) -> None:
     """Note that something about the branch changed: a look that began before will be followed by another at once."""
     change = update(branches).where(branches.c.id == branch_id)
@@ -205,6 +223,7 @@ def landing_recorded(tx: Transaction, publication_id: str) -> bool:
 def locked(tx: Transaction, look: Look) -> Row[Any]:
     """The publication of a look that still counts, locked. Raises `Rejected(lease_stale)` when somebody else looks at
     it now, or when it is closed."""
+    lock_branch(tx, look.branch_id)
     c = publications.c
     query = select(publications).where(c.id == look.publication_id).with_for_update()
     row = tx.connection.execute(query).one_or_none()
