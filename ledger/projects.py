@@ -73,8 +73,8 @@ class Unfit:
 def register(
     tx: Transaction, *, name: str, owner: str, repository: str, canonical_branch: str = "main", actor: str
 ) -> Project:
-    """A new project in state `registering`, with its canonical branch. A refused registration of that name is taken up
-    anew. Raises `Rejected(project_exists)` when the name or the repository's branch is registered already."""
+    """A new project in state `registering`, with its canonical branch, whose bell is rung. A refused registration of that
+    name is taken up anew. Raises `Rejected(project_exists)` when the name or the repository's branch is registered already."""
     refused = _refused_before(tx, name)
     if refused is not None:
         return _again(tx, refused, owner=owner, repository=repository, canonical_branch=canonical_branch, actor=actor)
@@ -95,9 +95,11 @@ def register(
             )
     except IntegrityError as taken:
         raise Rejected(Refusal.PROJECT_EXISTS, {"project": name}) from taken
+    branch_id = tx.new_id("branch")
     tx.connection.execute(
-        insert(branches).values(id=tx.new_id("branch"), project_id=project_id, name=canonical_branch, generation=0)
+        insert(branches).values(id=branch_id, project_id=project_id, name=canonical_branch, generation=0)
     )
+    tx.ring(branch_id)
     _note(tx, project_id, "project_registered", actor, to_state="registering", facts=values)
     return get(tx, project_id)
 
@@ -195,6 +197,7 @@ def _again(
         raise Rejected(Refusal.PROJECT_EXISTS, {"project": refused.name}) from taken
     tx.connection.execute(update(branches).where(branches.c.id == refused.branch_id).values(name=canonical_branch))
     _note(tx, refused.id, "project_registered", actor, from_state="refused", to_state="registering", facts=values)
+    tx.ring(refused.branch_id)
     return get(tx, refused.id)
 
 

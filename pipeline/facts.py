@@ -96,7 +96,8 @@ class VerdictFacts:
 @dataclass(frozen=True, slots=True)
 class EvidenceFacts:
     """The evidence that the publication carries. `verifier_green`: every contract command has a run that passed at
-    exactly `head`. `current`: nothing newer has been handed in for the task. `readable`: its commits could be taken in."""
+    exactly `head`. `current`: nothing newer has been handed in for the task. `readable`: its commits could be taken
+    in."""
 
     digest: str
     head: Sha

@@ -9,7 +9,19 @@ from dataclasses import dataclass
 
 from pipeline.checks import Green, Judgement, NotRequired
 from pipeline.decisions import Gate, GateKind, LandPlan, Method, TipGuard
-from pipeline.facts import Change, EvidenceFacts, LandPolicy, RequiredCheck, Rules, Sha
+from pipeline.facts import (
+    Change,
+    EvidenceFacts,
+    IntentFacts,
+    LandPolicy,
+    RequiredCheck,
+    Rules,
+    Sha,
+    TaskFacts,
+    VerdictFacts,
+    VerdictResult,
+)
+from pipeline.states import State
 
 REVIEW_CHECK = "mac/review"
 
@@ -31,6 +43,18 @@ class Road:
 
     method: Method
     tip_guard: TipGuard
+
+
+def may_move_refs(task: TaskFacts, verdict: VerdictFacts | None, intent: IntentFacts | None, publication: str) -> bool:
+    """Whether the next decision may well be one that moves refs, so that the look is best taken under the land slot.
+
+    Read under the slot at once, a green change is read once instead of twice. A look that was taken without the slot
+    and finds that it must move refs takes it then, and reads again.
+    """
+    if intent is not None:
+        return intent.publication == publication
+    approved = verdict is not None and verdict.result is VerdictResult.APPROVED and not verdict.person_needed
+    return approved and task.state is State.LANDING and not (task.stop_requested or task.held or task.project_paused)
 
 
 def required_checks(rules: Rules, policy: LandPolicy) -> tuple[RequiredCheck, ...]:

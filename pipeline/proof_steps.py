@@ -197,8 +197,7 @@ def gate_green(e: Evidence) -> str | None:
         return "the gate was read after the intent"
     if GateKind(gate["kind"]) is GateKind.VERIFIER:
         stands = (
-            e.said["expected_tip"] == e.said["verified_base_sha"]
-            and e.said["tested_sha"] == e.said["reviewed_head_sha"]
+            e.said["expected_tip"] == e.said["verified_base_sha"] and e.said["tested_sha"] == e.said["reviewed_head_sha"]
         )
         return None if stands and not gate["checks"] else "the verifier ran on another tip or another head"
     if not gate["checks"]:

@@ -1,7 +1,8 @@
 """What became of an intent: settled from what the remote shows, never from what an answer claimed.
 
 A landing by push writes two refs or none: the canonical branch and the marker. So the marker alone tells. While it is
-absent nothing has landed by this intent, and it may be made void by creating the marker first; whoever comes first wins.
+absent nothing has landed by this intent, and it may be made void by creating the marker first; whoever comes first
+wins.
 """
 
 from dataclasses import dataclass

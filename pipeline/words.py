@@ -43,12 +43,8 @@ WORDS: Mapping[Reason, Words] = {
     Reason.BUDGET_SPENT: Words("The environment failed too often.", "An operator mends it and grants a retry."),
     Reason.SEND_BACKS_SPENT: Words("The task was sent back as often as it may be.", "An operator grants a retry."),
     Reason.LANDINGS_REFUSED: Words("The landing was refused {refused} times.", "An operator grants a retry."),
-    Reason.FRONT_TIME_SPENT: Words(
-        "The change stood at the front of the line too long.", "An operator grants a retry."
-    ),
-    Reason.CHECK_NEVER_FINISHED: Words(
-        "The check {context} never finished.", "An operator mends CI and grants a retry."
-    ),
+    Reason.FRONT_TIME_SPENT: Words("The change stood at the front of the line too long.", "An operator grants a retry."),
+    Reason.CHECK_NEVER_FINISHED: Words("The check {context} never finished.", "An operator mends CI and grants a retry."),
     Reason.UNKNOWN: Words("The hub could not read {fact} ({why}).", "The next look reads it."),
     Reason.UNCONFIRMED: Words("One reading says so; the hub waits for a second one that agrees.", "The next look."),
     Reason.PROJECT_PAUSED: Words("The project is paused.", "An operator resumes it."),
@@ -208,9 +204,7 @@ def landing_report(decision: Decision) -> Report:
     """The `mac/landing` check run: the same decision and reason that the API and the command line show."""
     kind = name(decision)
     sentence = explain(decision.reason, decision.facts)
-    conclusion = {"block": "action_required", "finish": "success", "return": "failure", "send_back": "neutral"}.get(
-        kind
-    )
+    conclusion = {"block": "action_required", "finish": "success", "return": "failure", "send_back": "neutral"}.get(kind)
     changes = "".join(f"\n\nWhat would change it: {s}" for s in would_change(decision.reason))
     return Report(LANDING, f"{kind}: {decision.reason.value}", plain(sentence, 1000) + changes, conclusion)
 

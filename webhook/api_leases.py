@@ -6,9 +6,9 @@ Every call after the lease names the fence in `Mac-Lease-Token`; a write under a
 import json
 
 from flask import Blueprint, Response, jsonify, request
-from ledger.access import Scope
 
 from ledger import evidence, leases, projects, tasks
+from ledger.access import Scope
 from pipeline.errors import InvariantBroken, Rejected
 from pipeline.refusals import Refusal
 from webhook import auth, hub, once, shown

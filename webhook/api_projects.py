@@ -1,9 +1,9 @@
 """`/v1/projects`: register a repository, and see what became of it. A worker reads the repository afterwards."""
 
 from flask import Blueprint, Response, jsonify, request
-from ledger.access import Scope
 
 from ledger import projects
+from ledger.access import Scope
 from ledger.session import Transaction
 from webhook import auth, hub, once, paging, shown
 from webhook.schemas import NewProject, read

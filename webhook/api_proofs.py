@@ -1,9 +1,9 @@
 """`/v1/proofs`: the signed envelopes, byte for byte, so that anybody can check them with a public key and a clone."""
 
 from flask import Blueprint, Response
-from ledger.access import Scope
 
 from ledger import proofs, tasks
+from ledger.access import Scope
 from webhook import auth, hub
 
 blueprint = Blueprint("proofs", __name__, url_prefix="/v1/proofs")

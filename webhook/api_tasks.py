@@ -4,9 +4,9 @@ Nothing here completes a task. What is shown as landed was proven by a reading o
 """
 
 from flask import Blueprint, Response, jsonify, request
-from ledger.access import Scope
 
 from ledger import history, projects, reports, tasks
+from ledger.access import Scope
 from ledger.session import Transaction
 from pipeline.errors import Rejected
 from pipeline.refusals import Refusal

@@ -1,9 +1,9 @@
 """`/v1/tokens` and `/v1/keys`: tokens for clients, and the public keys that check the hub's proofs."""
 
 from flask import Blueprint, Response, jsonify, request
-from ledger.access import Scope
 
 from ledger import access
+from ledger.access import Scope
 from ledger.session import Transaction
 from pipeline.signing import SigningKey
 from webhook import auth, hub, once

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from flask import Flask, current_app, g, request
-from ledger.access import Actor, Scope
 
 from ledger import access
+from ledger.access import Actor, Scope
 from pipeline.errors import Rejected, ensure
 from pipeline.refusals import Refusal
 from webhook import hub

@@ -1,9 +1,9 @@
 """`mac token`: the first token of a hub, and further ones."""
 
 import click
-from ledger.access import Scope
 
 from ledger import access
+from ledger.access import Scope
 from ledger.session import Ledger
 from ledger.settings import load
 from webhook import cli_show

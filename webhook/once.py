@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import Response, request
-from ledger.idempotency import Answer
 
 from ledger import idempotency
+from ledger.idempotency import Answer
 from ledger.session import Transaction
 from pipeline.canonical import digest_bytes
 from pipeline.errors import Rejected

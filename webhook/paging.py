@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flask import Response, jsonify, request
-from ledger.pages import Page
 
+from ledger.pages import Page
 from pipeline.errors import Rejected
 from pipeline.refusals import Refusal
 

@@ -7,10 +7,10 @@ limit. What passes here has the right form; whether it can be granted is for the
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from ledger.access import Scope
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from ledger.access import Scope
 from pipeline.errors import Rejected
 from pipeline.facts import Deliverable, EvidenceKind
 from pipeline.refusals import Refusal

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ledger.history import Entry
 from ledger.leases import LeasedTask
 from ledger.projects import Project
 from ledger.tasks import Task
-
-from ledger.history import Entry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANTS = frozenset({"at", "since", "deadline", "not_before"})

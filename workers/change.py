@@ -9,9 +9,10 @@ from workers.mirror import Mirror
 
 
 def change_of(mirror: Mirror, evidence: EvidenceFacts, *, head: Sha, tip: Sha, belonging: bool) -> Change:
-    """The facts of this head on this tip; `belonging`: the remote's own head is of the evidence. Raises `Unavailable` when a commit is not in the mirror.
+    """The facts of this head on this tip; `belonging`: the remote's own head is of the evidence.
 
-    `contract_met_at_tip` is True here; who knows the contract replaces it.
+    Raises `Unavailable` when a commit is not in the mirror. `contract_met_at_tip` is True here; who knows the contract
+    replaces it.
     """
     commits = mirror.commits([head, tip])
     contained = mirror.is_ancestor(head, tip)

@@ -35,7 +35,8 @@ class Remote:
 class Mirrors:
     """All mirrors of this machine, under one folder of at most `max_bytes`, the longest unused evicted first."""
 
-    def __init__(self, root: Path, git: Git, *, max_bytes: int, lock_timeout_ms: int = 60_000) -> None:
+    def __init__(self, root: Path, git: Git, *, max_bytes: int, lock_timeout_ms: int = 60_000, packs_max: int = 50) -> None:
+        self._packs_max = packs_max
         self._root = root
         self._git = git
         self._max_bytes = max_bytes
@@ -80,6 +81,21 @@ class Mirrors:
                 total -= sizes[path]
                 removed.append(repository_id)
         return tuple(removed)
+
+    def tidy(self) -> tuple[int, ...]:
+        """Repack the mirrors that hold more packs than the bound, and return their repository ids.
+
+        Each fetch leaves a pack, and git does not tidy by itself here, so that no work ever runs on behind our back.
+        Mirrors in use are passed over.
+        """
+        tidied: list[int] = []
+        for path in sorted(self._root.glob("*.git")):
+            if sum(1 for _ in path.glob("objects/pack/*.pack")) <= self._packs_max:
+                continue
+            with contextlib.suppress(Unavailable), self._locked(int(path.stem), 0):
+                self._git.run("gc", "--quiet", directory=path)
+                tidied.append(int(path.stem))
+        return tuple(tidied)
 
     def _path(self, repository_id: int) -> Path:
         return self._root / f"{repository_id}.git"

@@ -11,16 +11,18 @@ from ledger import intents, proofs
 from ledger.intents import Intent, IntentKind
 from ledger.record import record
 from ledger.slot import LandSlot
-from pipeline import proof, settle as mind, words
+from pipeline import proof, words
+from pipeline import settle as mind
 from pipeline.canonical import Json
-from pipeline.decisions import Owner, Wait
+from pipeline.decisions import ConfirmLanding, Decision, Owner, Wait
 from pipeline.errors import ensure
 from pipeline.facts import Sha
 from pipeline.intent import signed
 from pipeline.reasons import Reason
 from workers import land as pushes
-from workers import moving, proving, telling
+from workers import proving, telling
 from workers.looking import Looking
+from workers.under_slot import under_slot
 
 log = structlog.get_logger(__name__)
 
@@ -28,19 +30,19 @@ ROUNDS_MAX = 3
 VOID_PAYLOAD = b'{"mac":"void"}\n'
 
 
-def settle_open(work: Looking) -> None:
+def settle_open(work: Looking, decision: ConfirmLanding) -> None:
     """Settle the open intent of this publication, under the land slot."""
-    moving.under_slot(work, lambda again, slot, _decided: _settle_held(again, slot))
+    under_slot(work, decision, _settle_held)
 
 
-def _settle_held(work: Looking, slot: LandSlot) -> None:
+def _settle_held(work: Looking, _slot: LandSlot, _decision: Decision) -> None:
     intent = work.held.open_intent
     if intent is None or intent.publication_id != work.look.publication_id:
         return
     if intent.kind is IntentKind.UPDATE:
         settle_update(work, intent)
     else:
-        settle(work, intent, slot)
+        settle(work, intent)
 
 
 def finish(work: Looking) -> None:
@@ -51,9 +53,10 @@ def finish(work: Looking) -> None:
     proofs.complete(work.place.ledger, work.look, proofs.Approved(digest))
 
 
-def settle(work: Looking, intent: Intent, slot: LandSlot) -> None:
-    """Settle a landing from what the remote shows; while it shows too little, the intent stays open for the next look."""
-    landing = moving.landing_of(work, intent)
+def settle(work: Looking, intent: Intent) -> None:
+    """Settle a landing from what the remote shows; while it shows too little, the intent stays open for the next
+    look."""
+    landing = landing_of(work, intent)
     void = pushes.marker_object(work.mirror, intent.id, landing.expected_tip, VOID_PAYLOAD, at_ms=intent.committed_at)
     for _ in range(ROUNDS_MAX):
         reading = pushes.read_back(work.mirror, landing.branch, [intent.id], now=work.place.now())
@@ -84,17 +87,26 @@ def settle(work: Looking, intent: Intent, slot: LandSlot) -> None:
     _look_later(work, intent, "still_moving")
 
 
+def landing_of(work: Looking, intent: Intent) -> pushes.Landing:
+    """The landing exactly as its intent fixed it; the marker object can be made again from the intent alone."""
+    fixed = intent.fields
+    commit, tip = str(fixed["landed_sha"]), str(fixed["expected_tip"])
+    payload = signed(fixed, work.place.key)
+    marker = pushes.marker_object(work.mirror, intent.id, commit, payload, at_ms=intent.committed_at)
+    branch = work.held.repository.canonical_branch
+    return pushes.Landing(intent.id, intent.slot_token, branch, tip, commit, marker)
+
+
 def settle_update(work: Looking, intent: Intent) -> None:
-    """Settle an update of the head: it is there as intended, or the compare-and-swap can no longer succeed, or we wait."""
+    """Settle an update of the head: it is there as intended, or the compare-and-swap can no longer succeed, or we
+    wait."""
     fixed = intent.fields
     head, commit = str(fixed["head"]), str(fixed["commit"])
     reading = pushes.read_back(work.mirror, work.held.repository.head_branch, now=work.place.now())
     intents.observe(work.place.ledger, intent.id, "reading", {"via": "git", "sha": reading.sha, "at": reading.at})
     if reading.sha == commit:
         tip, tree = str(fixed["tip"]), str(fixed["tree"])
-        intents.record_update(
-            work.place.ledger, work.look, intent.id, previous_head=head, tip=tip, tree=tree, head=commit
-        )
+        intents.record_update(work.place.ledger, work.look, intent.id, previous_head=head, tip=tip, tree=tree, head=commit)
     elif reading.sha != head or work.place.now() >= intent.committed_at + work.place.bounds.land_slot_ms:
         intents.void(work.place.ledger, intent.id, "not_updated")
     else:
@@ -138,7 +150,8 @@ def _prove(work: Looking, intent: Intent, landing: pushes.Landing, reading: proo
 
 
 def _look_later(work: Looking, intent: Intent, why: str) -> None:
-    """The intent stays open; the publication is looked at again soon, and nothing else of its branch moves until then."""
+    """The intent stays open; the publication is looked at again soon, and nothing else of its branch moves until
+    then."""
     at = work.place.now() + work.place.bounds.confirm_ms
     wait = Wait(Reason.INTENT_UNSETTLED, Owner.HUB, {"intent": intent.id, "why": why}, next_look_at=at)
     record(work.place.ledger, work.look, wait, next_look_at=at)

@@ -2,7 +2,8 @@
 
 It beats whatever the executor is busy with, and it dies with it: its stdin is a pipe that only the executor holds
 open. If that pipe closes without a farewell, the executor is gone, and the heart kills the command that it left behind.
-A stop order or a lost lease is said on stdout, in one word, where the executor waits for it beside the command's output.
+A stop order or a lost lease is said on stdout, in one word, where the executor waits for it beside the command's
+output.
 """
 
 import contextlib
@@ -78,9 +79,7 @@ class Heart:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._tell(_FAREWELL)
         for stream in (self._process.stdin, self._process.stdout):
             cast(IO[bytes], stream).close()

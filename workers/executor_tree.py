@@ -62,9 +62,7 @@ class Worktree:
 
     def change(self) -> Change:
         """The change from the base to the present head. It is what it is: it may be empty, or not contain the base."""
-        head, tree = (
-            self._here("rev-parse", "--verify", "--end-of-options", name).text for name in ("HEAD", "HEAD^{tree}")
-        )
+        head, tree = (self._here("rev-parse", "--verify", "--end-of-options", name).text for name in ("HEAD", "HEAD^{tree}"))
         files = tuple((changed.path, changed.status) for changed in self.mirror.changes(self.base, head))
         return Change(head, tree, files)
 
@@ -87,9 +85,7 @@ class Worktree:
         return self._here("bundle", "create", "--quiet", "-", self.ref, f"^{self.base}").stdout
 
     def _here(self, *argv: str, expected: tuple[int, ...] = (0,), identity: bool = False) -> Answer:
-        return self.git.run(
-            *argv, directory=self.directory, expected=expected, variables=IDENTITY if identity else None
-        )
+        return self.git.run(*argv, directory=self.directory, expected=expected, variables=IDENTITY if identity else None)
 
 
 @dataclass(frozen=True, slots=True)

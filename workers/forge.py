@@ -20,7 +20,9 @@ from workers.rest import ForgeAnswer, Rest, instant_ms
 READERS: Final = 6
 FRESH_MS: Final = 300_000
 _RANK: Final[Mapping[str, int]] = {"read": 1, "write": 2, "admin": 3}
-_TRUSTED: Final = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+# Members whose membership is private look like contributors to an App, so those are counted too: GitHub itself judges
+# who may approve, and refuses a merge whose approvals do not suffice.
+_STRANGERS: Final = frozenset({"NONE", "FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR", "MANNEQUIN"})
 _THREADS: Final = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
     reviewThreads(first: 100, after: $after) { nodes { isResolved } pageInfo { hasNextPage endCursor } } } } }"""
@@ -172,9 +174,7 @@ class Forge:
     def bypassed_rulesets(self, ids: frozenset[int]) -> frozenset[int]:
         """Which of these rulesets list our App as a bypass actor; one request for each, so at registration only."""
         found = {i: self._rest.get(f"{self._root}/rulesets/{i}") for i in ids}
-        return frozenset(
-            i for i, ruleset in found.items() if ruleset.get("current_user_can_bypass", "never") != "never"
-        )
+        return frozenset(i for i, ruleset in found.items() if ruleset.get("current_user_can_bypass", "never") != "never")
 
     def check_runs(self, sha: Sha) -> tuple[Check, ...]:
         """Every check run of a commit, repeats included. Raises `Unavailable(page_incomplete)` when any is missing."""
@@ -200,7 +200,7 @@ class Forge:
         return max(ours, key=lambda p: (p.open, p.number), default=None)
 
     def reviews(self, number: int, *, conversations: bool) -> Reviews:
-        """Who stands where, by each person's last word; only people who belong to the repository count.
+        """Who stands where, by each person's last word; strangers to the repository do not count.
 
         Open conversations are counted only when asked for (a request of another kind); 0 otherwise.
         """
@@ -211,7 +211,7 @@ class Forge:
                 person = (review.get("user") or {}).get("id")
                 if person is None or state not in {"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}:
                     continue
-                if review.get("author_association") in _TRUSTED:
+                if review.get("author_association") not in _STRANGERS:
                     standing[person] = state
         words = list(standing.values())
         still_open = self._open_conversations(number) if conversations else 0
@@ -334,10 +334,7 @@ def _status(status: Any) -> Check:
 
 def _permissions(granted: Mapping[str, str]) -> frozenset[str]:
     named = (
-        f"{name}:{word}"
-        for name, level in granted.items()
-        for word, rank in _RANK.items()
-        if rank <= _RANK.get(level, 0)
+        f"{name}:{word}" for name, level in granted.items() for word, rank in _RANK.items() if rank <= _RANK.get(level, 0)
     )
     return frozenset(named)
 

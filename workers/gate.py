@@ -7,7 +7,7 @@ from pipeline import gate
 from pipeline.contract import CONTRACT_PATH, Contract, parse
 from pipeline.errors import Rejected
 from pipeline.evidence import OperatorResult, RepositoryChange
-from pipeline.facts import Sha
+from pipeline.facts import Sha, VerdictResult
 from pipeline.refusals import Refusal
 from pipeline.verdicts import Verdict
 from workers.mirror import Mirror
@@ -19,14 +19,16 @@ _LINK_BYTES_MAX: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict, with the digest of the contract it was reached under, and whether the executor's runs are all green."""
+    """A verdict, with the digest of the contract it was reached under, and whether the executor's runs are all
+    green."""
 
     verdict: Verdict
     verifier_green: bool
 
 
 def contract_at(mirror: Mirror, sha: Sha) -> Contract:
-    """The contract as it stands at a commit. Raises `Rejected(contract_broken)` with the line, also when it is absent."""
+    """The contract as it stands at a commit. Raises `Rejected(contract_broken)` with the line, also when it is
+    absent."""
     content = mirror.blob(sha, CONTRACT_PATH)
     if content is None:
         problem = f"there is none at {sha[:12]}"
@@ -42,13 +44,17 @@ def judge_change(
         contract = contract_at(mirror, evidence.verified_base)
     except Rejected as broken:
         line, problem = broken.facts.get("line"), str(broken.facts.get("problem"))
-        verdict = gate.unreadable_contract(
-            evidence.digest, CONTRACT_PATH, line if isinstance(line, int) else 1, problem
-        )
+        verdict = gate.unreadable_contract(evidence.digest, CONTRACT_PATH, line if isinstance(line, int) else 1, problem)
         return Judged(verdict, verifier_green=False)
     clone = clone_facts(mirror, evidence, remote_head, may_change_workflows=may_change_workflows)
     verdict = gate.judge(contract, evidence, clone)
     return Judged(verdict, gate.verifier_green(contract, evidence))
+
+
+def meets(mirror: Mirror, contract: Contract, evidence: RepositoryChange) -> bool:
+    """Whether the evidence meets another contract than its own as well: the newer one of the tip."""
+    clone = clone_facts(mirror, evidence, evidence.head, may_change_workflows=True)
+    return gate.judge(contract, evidence, clone).result is VerdictResult.APPROVED
 
 
 def judge_report(evidence: OperatorResult) -> Judged:
@@ -59,7 +65,8 @@ def judge_report(evidence: OperatorResult) -> Judged:
 def clone_facts(
     mirror: Mirror, evidence: RepositoryChange, remote_head: Sha | None, *, may_change_workflows: bool
 ) -> gate.CloneFacts:
-    """What the mirror shows of the evidence: trees, ancestry, the diff, and what the last commits of the base changed."""
+    """What the mirror shows of the evidence: trees, ancestry, the diff, and what the last commits of the base
+    changed."""
     base, head = evidence.verified_base, evidence.head
     changed = mirror.changes(base, head)
     links = mirror.objects([c.new_blob for c in changed if c.new_mode == SYMLINK_MODE])

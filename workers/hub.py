@@ -1,7 +1,7 @@
 """`mac-hub`: the whole hub on one machine, in one terminal: broker, schema, doors, publication worker, sweep.
 
-Each part is a process of its own; one that ends by itself is started again, ever more slowly. SIGTERM or SIGINT ends all
-of them and leaves nothing running.
+Each part is a process of its own; one that ends by itself is started again, ever more slowly. SIGTERM or SIGINT ends
+all of them and leaves nothing running.
 """
 
 import os
@@ -85,7 +85,7 @@ def _say(code: str, problem: Exception) -> None:
 def parts(settings: Settings) -> list[Part]:
     """What the hub is made of, besides its broker; the programs lie beside the Python that runs this."""
     here = Path(sys.executable).parent
-    web = ("--workers", "2", "--threads", "4", "--bind", settings.bind, "webhook.app:create_app()")
+    web = ("--workers", "2", "--threads", "4", "--bind", settings.bind, "webhook.wsgi:application()")
     return [
         Part("web", (str(here / "gunicorn"), "--log-level", "warning", *web)),
         Part("worker", (str(here / "mac-worker"),)),

@@ -8,8 +8,9 @@ asleep in between is refused whole.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
+from ledger.slot import LandSlot
 from pipeline.decisions import LandPlan, Method
 from pipeline.errors import ensure
 from pipeline.facts import Sha
@@ -22,15 +23,6 @@ OWN_BRANCHES: Final = "refs/heads/mac/"
 HUB: Final = Identity("mac hub", "hub@mac.invalid")
 TRAILER: Final = "Mac-Intent"
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-
-
-class Slot(Protocol):
-    """The land slot, as `ledger.leases` hands it out: the fenced right to move refs for one canonical branch."""
-
-    @property
-    def token(self) -> int:
-        """The fencing token, which stands in the intent as well."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,7 @@ def build_commit(mirror: Mirror, plan: LandPlan, message: str, *, intent: str, a
     return mirror.commit_tree(plan.tested_tree, parents, full, identity=HUB, at_ms=at_ms)
 
 
-def land(slot: Slot, mirror: Mirror, landing: Landing) -> PushResult:
+def land(slot: LandSlot, mirror: Mirror, landing: Landing) -> PushResult:
     """Move the canonical branch to the commit of an intent, and create its marker; both or neither.
 
     Only the holder of the slot under which the intent was committed may call this. The lease is exact, so a branch that
@@ -134,9 +126,7 @@ def land(slot: Slot, mirror: Mirror, landing: Landing) -> PushResult:
     """
     ensure(slot.token == landing.slot_token, "the intent was committed under another land slot")
     ensure(landing.commit != landing.expected_tip, "a landing changes the branch")
-    ensure(
-        mirror.is_ancestor(landing.expected_tip, landing.commit), "a landing contains the tip that it was planned on"
-    )
+    ensure(mirror.is_ancestor(landing.expected_tip, landing.commit), "a landing contains the tip that it was planned on")
     canonical = branch_ref(landing.branch)
     return push(
         mirror,

@@ -7,26 +7,27 @@ from dataclasses import dataclass, replace
 from ledger.dossier import Dossier, dossier
 from ledger.evidence import read_bundle
 from ledger.publication import Look
+from ledger.slot import LandSlot, release_slot, take_slot
 from pipeline.bundle import header
-from pipeline.contract import Contract
 from pipeline.errors import InvariantBroken, Rejected, Unavailable
 from pipeline.evidence import EvidenceValue, RepositoryChange
 from pipeline.evidence import parse as parse_evidence
 from pipeline.facts import Known, LandPolicy, Remote, Sha, Snapshot, Unknown
-from pipeline.landing import WANTED_PERMISSIONS
+from pipeline.landing import WANTED_PERMISSIONS, may_move_refs
 from workers.clone import Remote as Origin
 from workers.forge import Forge
-from workers.gate import contract_at
+from workers.gate import contract_at, meets
 from workers.mirror import Mirror
 from workers.observe import KEPT_TIP, Sight, observe
-from workers.place import Place
+from workers.place import Place, gone
 from workers.refs import branch_ref
 
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """A look with everything in reach. `snapshot` is what the decision at hand was taken on; `unreadable` is the refusal
-    of the evidence's bundle, where it could not be taken in."""
+    """A look with everything in reach. `snapshot` is what the decision at hand was taken on; `unreadable` is the
+    refusal of the evidence's bundle, where it could not be taken in. `slot`: the land slot, where the snapshot was
+    read under it."""
 
     place: Place
     look: Look
@@ -35,6 +36,7 @@ class Looking:
     mirror: Mirror
     forge: Forge
     unreadable: Rejected | None
+    slot: LandSlot | None
     snapshot: Snapshot
 
     @property
@@ -55,11 +57,11 @@ class Looking:
         """What the App may do in this repository (`contents:write` …)."""
         return self.forge.token.permissions
 
-    def again(self) -> "Looking":
-        """The same look with ledger and remote read anew, as it is done under the land slot."""
+    def under(self, slot: LandSlot) -> "Looking":
+        """The same look with ledger and remote read anew, under the slot that was just taken."""
         held = dossier(self.place.ledger, self.look.publication_id)
-        snapshot = _snapshot(self.place, held, self.mirror, self.forge, readable=self.unreadable is None)
-        return replace(self, held=held, snapshot=snapshot)
+        snapshot = _snapshot(self.place, held, self.evidence, self.mirror, self.forge, readable=self.unreadable is None)
+        return replace(self, held=held, slot=slot, snapshot=snapshot)
 
 
 @contextmanager
@@ -69,8 +71,22 @@ def looking(place: Place, look: Look) -> Iterator[Looking]:
     evidence = parse_evidence(held.evidence_document)
     with closing(_forge(place, held)) as forge, place.mirrors.open(_origin(held, forge)) as mirror:
         unreadable = _take_in(place, held, evidence, mirror)
-        snapshot = _snapshot(place, held, mirror, forge, readable=unreadable is None)
-        yield Looking(place, look, held, evidence, mirror, forge, unreadable, snapshot)
+        with _slot_if_likely(place, look, held) as slot:
+            snapshot = _snapshot(place, held, evidence, mirror, forge, readable=unreadable is None)
+            yield Looking(place, look, held, evidence, mirror, forge, unreadable, slot, snapshot)
+
+
+@contextmanager
+def _slot_if_likely(place: Place, look: Look, held: Dossier) -> Iterator[LandSlot | None]:
+    """The land slot for a look that may well move refs, if it is free; it is given back when the look ends."""
+    slot = None
+    if may_move_refs(held.task, held.verdict, held.intent, held.publication.id):
+        slot = take_slot(place.ledger, look.branch_id, place.holder, gone=gone)
+    try:
+        yield slot
+    finally:
+        if slot is not None:
+            release_slot(place.ledger, slot)
 
 
 def _forge(place: Place, held: Dossier) -> Forge:
@@ -109,7 +125,9 @@ def _take_in(place: Place, held: Dossier, evidence: EvidenceValue, mirror: Mirro
     return None
 
 
-def _snapshot(place: Place, held: Dossier, mirror: Mirror, forge: Forge, *, readable: bool) -> Snapshot:
+def _snapshot(
+    place: Place, held: Dossier, evidence: EvidenceValue, mirror: Mirror, forge: Forge, *, readable: bool
+) -> Snapshot:
     sight = Sight(
         repository=held.repository,
         evidence=held.evidence,
@@ -119,7 +137,7 @@ def _snapshot(place: Place, held: Dossier, mirror: Mirror, forge: Forge, *, read
         updates=held.updates,
     )
     remote = observe(sight, forge, mirror, now=place.now())
-    remote, policy = _with_contract(remote, held, mirror)
+    remote, policy = _with_contract(remote, held, evidence, mirror)
     return Snapshot(
         now=place.now(),
         app_id=place.github.app_id,
@@ -137,13 +155,18 @@ def _snapshot(place: Place, held: Dossier, mirror: Mirror, forge: Forge, *, read
     )
 
 
-def _with_contract(remote: Remote, held: Dossier, mirror: Mirror) -> tuple[Remote, LandPolicy]:
-    """How the contract on the canonical tip wants changes landed. One that cannot be read there leaves the rules unknown:
-    a guard that was broken must not look like a guard that is absent."""
-    if not isinstance(remote.tip, Known) or isinstance(remote.change, Unknown):
+def _with_contract(remote: Remote, held: Dossier, evidence: EvidenceValue, mirror: Mirror) -> tuple[Remote, LandPolicy]:
+    """How the contract on the canonical tip wants changes landed, and whether the change meets it, where it is newer
+    than the one that the verdict was reached under. A contract that cannot be read there leaves the rules unknown: a
+    guard that was broken must not look like a guard that is absent."""
+    if not isinstance(remote.tip, Known) or not isinstance(remote.change, Known):
         return remote, LandPolicy()
     try:
-        contract: Contract = contract_at(mirror, remote.tip.value)
+        contract = contract_at(mirror, remote.tip.value)
+        newer = held.verdict is not None and held.verdict.contract_digest != contract.digest
+        if newer and isinstance(evidence, RepositoryChange):
+            met = meets(mirror, contract, evidence)
+            remote = replace(remote, change=Known(replace(remote.change.value, contract_met_at_tip=met)))
     except (Rejected, Unavailable):
         return replace(remote, rules=Unknown("contract_unreadable")), LandPolicy()
     return remote, contract.land.policy()

@@ -4,6 +4,7 @@ import signal
 import threading
 from types import FrameType
 
+from redis import Redis
 from rq import Queue, Worker
 from rq.serializers import JSONSerializer
 
@@ -20,7 +21,7 @@ def worker() -> None:
     if settings.redis_url is None:
         raise SystemExit("mac-worker: MAC_REDIS_URL is not set; `mac-hub` brings a broker of its own")
     broker_program.check(settings.redis_url)
-    connection = broker_program.client(settings.redis_url)
+    connection = Redis.from_url(settings.redis_url)  # RQ sets the time-outs of its long reads by itself
     queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
     Worker([queue], connection=connection, serializer=JSONSerializer).work(logging_level="WARNING")
 

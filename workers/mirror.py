@@ -76,13 +76,9 @@ class Mirror:
             self._fetch(refspecs)
 
     def _fetch(self, refspecs: Mapping[str, str]) -> None:
-        specs = [
-            f"+{source if is_sha(source) else full_ref(source)}:{full_ref(kept)}" for source, kept in refspecs.items()
-        ]
+        specs = [f"+{source if is_sha(source) else full_ref(source)}:{full_ref(kept)}" for source, kept in refspecs.items()]
         if specs:
-            self.remote(
-                "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--", self.url, *specs
-            )
+            self.remote("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--", self.url, *specs)
 
     def remote(self, *argv: str, must_move: str | None = None, expected: tuple[int, ...] = (0,)) -> Answer:
         """A git command that speaks to the remote, with the token. `must_move`: see the pre-push guard in `git`."""

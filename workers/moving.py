@@ -4,33 +4,29 @@ Every one of them happens under the land slot, for seconds: the snapshot is read
 only the decision taken then is carried out. `workers.land` is the only module that pushes to a canonical branch.
 """
 
-from collections.abc import Callable
-
 import structlog
 
 from ledger import intents, review
-from ledger.intents import Intent, IntentKind
-from ledger.record import record
-from ledger.slot import LandSlot, release_slot, take_slot
+from ledger.intents import IntentKind
+from ledger.slot import LandSlot
 from pipeline import words
 from pipeline.canonical import Json
-from pipeline.decide import decide
-from pipeline.decisions import Decision, Land, LandPlan, Owner, UpdateBranch, UpdatePlan, Wait
+from pipeline.decisions import Decision, Land, LandPlan, UpdateBranch, UpdatePlan
 from pipeline.errors import InvariantBroken
 from pipeline.facts import Sha
-from pipeline.intent import Bearings, document, signed
-from pipeline.reasons import Reason
+from pipeline.intent import Bearings, document
 from workers import confirm
 from workers import land as pushes
 from workers.looking import Looking
-from workers.place import gone
 from workers.push import Pushed, PushResult, Refused, Unclear, UpToDate
+from workers.under_slot import under_slot
 
 log = structlog.get_logger(__name__)
 
 
 def push_evidence(work: Looking) -> None:
-    """Push the evidence's head to the task's own branch by compare-and-swap, and record it once it is read back there."""
+    """Push the evidence's head to the task's own branch by compare-and-swap, and record it once it is read back
+    there."""
     head, branch = work.change.head, work.held.repository.head_branch
     answer = pushes.push_head(work.mirror, branch, head, expected=work.remote_head)
     reading = pushes.read_back(work.mirror, branch, now=work.place.now())
@@ -39,32 +35,14 @@ def push_evidence(work: Looking) -> None:
         review.record_push(work.place.ledger, work.look, head)
 
 
-def update_head(work: Looking, _decision: UpdateBranch) -> None:
+def update_head(work: Looking, decision: UpdateBranch) -> None:
     """Bring the head up to date: a merge commit of our own, pushed by compare-and-swap under an intent."""
-    under_slot(work, _update)
+    under_slot(work, decision, _update)
 
 
-def land(work: Looking, _decision: Land) -> None:
+def land(work: Looking, decision: Land) -> None:
     """Land the change: commit the intent, push once, and settle it from what the remote shows."""
-    under_slot(work, _land)
-
-
-def under_slot(work: Looking, act: Callable[[Looking, LandSlot, Decision], None]) -> None:
-    """Take the slot, look again, decide again, and act on that decision only. Another holder makes it a short wait."""
-    place = work.place
-    slot = take_slot(place.ledger, work.look.branch_id, place.holder, gone=gone)
-    if slot is None:
-        at = place.now() + place.bounds.confirm_ms
-        wait = Wait(Reason.SLOT_TAKEN, Owner.HUB, next_look_at=at)
-        record(place.ledger, work.look, wait, next_look_at=at)
-        return
-    try:
-        again = work.again()
-        decided = decide(again.snapshot)
-        record(place.ledger, again.look, decided, next_look_at=place.now())
-        act(again, slot, decided)
-    finally:
-        release_slot(place.ledger, slot)
+    under_slot(work, decision, _land)
 
 
 def _land(work: Looking, slot: LandSlot, decided: Decision) -> None:
@@ -89,19 +67,9 @@ def _land(work: Looking, slot: LandSlot, decided: Decision) -> None:
         )
 
     intent = intents.commit_intent(place.ledger, work.look, slot, IntentKind.LAND, fill)
-    answer = pushes.land(slot, work.mirror, landing_of(work, intent))
+    answer = pushes.land(slot, work.mirror, confirm.landing_of(work, intent))
     intents.observe(place.ledger, intent.id, "answer", told(answer))
-    confirm.settle(work, intent, slot)
-
-
-def landing_of(work: Looking, intent: Intent) -> pushes.Landing:
-    """The landing exactly as its intent fixed it; the marker object can be made again from the intent alone."""
-    fixed = intent.fields
-    commit, tip = str(fixed["landed_sha"]), str(fixed["expected_tip"])
-    payload = signed(fixed, work.place.key)
-    marker = pushes.marker_object(work.mirror, intent.id, commit, payload, at_ms=intent.committed_at)
-    branch = work.held.repository.canonical_branch
-    return pushes.Landing(intent.id, intent.slot_token, branch, tip, commit, marker)
+    confirm.settle(work, intent)
 
 
 def _commit(work: Looking, plan: LandPlan, intent_id: str, at_ms: int) -> Sha:

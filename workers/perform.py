@@ -29,10 +29,11 @@ from workers.looking import Looking
 
 
 def perform(work: Looking, decision: Decision) -> None:
-    """Carry out one decision. What the ledger does by itself (waits, blocks, send-backs) is done when it is recorded."""
+    """Carry out one decision. What the ledger does by itself (waits, blocks, send-backs) is done when it is
+    recorded."""
     match decision:
         case ConfirmLanding():
-            confirm.settle_open(work)
+            confirm.settle_open(work, decision)
         case Finish():
             confirm.finish(work)
         case Propose():

@@ -1,4 +1,5 @@
-"""`mac proof verify`: holds a proof against a repository of your own, with the hub's public key and nothing else of it."""
+"""`mac proof verify`: holds a proof against a repository of your own, with the hub's public key and nothing else of
+it."""
 
 import json
 import os
@@ -33,14 +34,12 @@ def proof() -> None:
 @click.argument("task", required=False)
 @click.option("--clone", "clone", required=True, help="A clone of yours (a folder), or a URL to read from afresh.")
 @click.option("--key", "keys", multiple=True, help="A public key of the hub, base64; else as the hub publishes them.")
-@click.option(
-    "--envelope", type=click.Path(exists=True, dir_okay=False), help="The proof from a file, without the hub."
-)
+@click.option("--envelope", type=click.Path(exists=True, dir_okay=False), help="The proof from a file, without the hub.")
 @click.option("--hub-url", envvar="MAC_HUB_URL", default="http://127.0.0.1:8000", show_default=True)
 @click.option("--token", envvar="MAC_TOKEN", default="")
 @click.option("--json", "as_json", is_flag=True)
 def verify_command(
-    task: str | None, clone: str, keys: tuple[str, ...], envelope: str | None, hub_url: str, token: str, as_json: bool
+    *, task: str | None, clone: str, keys: tuple[str, ...], envelope: str | None, hub_url: str, token: str, as_json: bool
 ) -> int:
     """Check the ten steps of a task's proof against a clone. Exit 0: every step holds; 1: one does not.
 

@@ -1,4 +1,5 @@
-"""Gathering what git says for a proof: used after a landing, and again by whoever verifies one with a clone of their own."""
+"""Gathering what git says for a proof: used after a landing, and again by whoever verifies one with a clone of their
+own."""
 
 import json
 import re
@@ -40,7 +41,7 @@ def git_facts(
         tip=tip,
         commits=commits,
         ancestors=_ancestors(mirror, commits, pairs),
-        merges=_merges(mirror, commits, [(u.get("head"), u.get("tip")) for u in updates]),
+        merges=_merges(mirror, [(u.get("head"), u.get("tip")) for u in updates]),
         marker=None if marker is None else Marker(marker[0], signed_intent(marker[1], keys)),
     )
 
@@ -69,15 +70,13 @@ def _ancestors(
 ) -> frozenset[tuple[Sha, Sha]]:
     held = set()
     for older, newer in set(pairs):
-        if isinstance(older, str) and isinstance(newer, str) and {older, newer} <= commits.keys():
-            if mirror.is_ancestor(older, newer):
-                held.add((older, newer))
+        here = isinstance(older, str) and isinstance(newer, str) and {older, newer} <= commits.keys()
+        if here and mirror.is_ancestor(str(older), str(newer)):
+            held.add((str(older), str(newer)))
     return frozenset(held)
 
 
-def _merges(
-    mirror: Mirror, commits: Mapping[Sha, CommitFacts], pairs: Iterable[tuple[object, object]]
-) -> dict[tuple[Sha, Sha], Sha]:
+def _merges(mirror: Mirror, pairs: Iterable[tuple[object, object]]) -> dict[tuple[Sha, Sha], Sha]:
     found: dict[tuple[Sha, Sha], Sha] = {}
     for head, tip in pairs:
         if isinstance(head, str) and isinstance(tip, str) and _SHA.fullmatch(head) and _SHA.fullmatch(tip):

@@ -1,7 +1,7 @@
 """The straight line of the hands: lease a publication, observe the remote, ask the mind, record, perform one effect.
 
-`advance` is what the bell rings and what the sweep calls; both run the same code. One advance is bounded in looks and in
-time, then rings again, so that no branch starves another.
+`advance` is what the bell rings and what the sweep calls; both run the same code. One advance is bounded in looks and
+in time, then rings again, so that no branch starves another.
 """
 
 import structlog
@@ -57,9 +57,7 @@ def look_at(place: Place, look: Look) -> Decision | None:
             decision = decide(work.snapshot)
             at = next_look(decision, place.now(), work.held.looks, place.jitter(), place.back_off)
             record(place.ledger, look, decision, next_look_at=at)
-            log.info(
-                "decided", publication=look.publication_id, decision=type(decision).__name__, reason=decision.reason
-            )
+            log.info("decided", publication=look.publication_id, decision=type(decision).__name__, reason=decision.reason)
             perform(work, decision)
             return decision
     except Unavailable as away:

@@ -16,6 +16,12 @@ from workers.mirror import Mirror
 from workers.refs import full_ref, whole_sha
 
 _RULE: Final = re.compile(r"\bGH\d{3}\b|rule violations|protected branch|pre-receive hook declined", re.IGNORECASE)
+# The remote found a ref elsewhere than it had shown it. This may be our own push, arrived twice: when a connection dies
+# before the answer, the HTTP library under git sends the request again, and the second one finds the first one's work.
+_RACE: Final = re.compile(
+    r"cannot lock ref|failed to update ref|incorrect old value|atomic transaction failed|reference already exists",
+    re.IGNORECASE,
+)
 _WOULD_NOT_MOVE: Final = "mac: the canonical branch would not move"
 _MESSAGE_MAX: Final = 2_000
 
@@ -113,11 +119,14 @@ def _judge(exit_code: int, lines: list[_Line], stderr: str) -> PushResult:
         return UpToDate() if all(line.flag == "=" for line in lines) else Pushed()
     if not refused or any(not line.summary.startswith(("[rejected]", "[remote rejected]")) for line in refused):
         return Unclear("no_report")
+    words = _remote_words(stderr)
+    if any(_RACE.search(f"{line.summary}\n{words}") for line in refused if line.summary.startswith("[remote")):
+        return Unclear("remote_race")
     at_fault = [line for line in refused if "atomic" not in line.summary] or refused
     refs = tuple(line.ref for line in at_fault)
-    if any("stale info" in line.summary or "failed to update ref" in line.summary for line in at_fault):
+    if any("stale info" in line.summary for line in at_fault):
         return Refused(RefusalKind.STALE, refs, at_fault[0].summary)
-    message = _remote_words(stderr) or at_fault[0].summary
+    message = words or at_fault[0].summary
     kind = RefusalKind.RULE if _RULE.search(f"{message} {at_fault[0].summary}") else RefusalKind.OTHER
     return Refused(kind, refs, message)
 

@@ -1,4 +1,5 @@
-"""Registering a repository: reads it once, tries what a landing will need, and says by name why it cannot be worked on."""
+"""Registering a repository: reads it once, tries what a landing will need, and says by name why it cannot be worked
+on."""
 
 import hashlib
 from contextlib import closing
@@ -7,14 +8,15 @@ import structlog
 
 from ledger import projects
 from ledger.projects import Project, Registered, Unfit
+from pipeline.canonical import digest_bytes
 from pipeline.contract import CONTRACT_PATH, Contract, parse
 from pipeline.errors import Rejected, Unavailable
 from pipeline.landing import NEEDED_PERMISSIONS, WANTED_PERMISSIONS, Road, road
 from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
 from workers.clone import Remote
-from workers.forge import Forge, RepositoryFacts, installation_of, repository_id_of
-from workers.land import MarkersAdmitted, try_markers
+from workers.forge import Forge, installation_of, repository_id_of
+from workers.land import OWN_BRANCHES, MarkersAdmitted, try_markers
 from workers.mirror import Mirror
 from workers.observe import KEPT_TIP
 from workers.place import Place
@@ -60,19 +62,29 @@ def read(place: Place, project: Project) -> Registered | Unfit:
         found = forge.repository()
         origin = Remote(found.id, found.clone_url, lambda: forge.token.secret)
         with place.mirrors.open(origin) as mirror:
-            return _read(place, project, forge, mirror, found, installation, wanted)
+            fit = _fit(place, project, forge, mirror)
+    if isinstance(fit, Unfit):
+        return fit
+    contract, way = fit
+    return Registered(
+        repository_id=found.id,
+        installation_id=installation,
+        clone_url=found.clone_url,
+        default_branch=found.default_branch,
+        contract=contract.decode(),
+        contract_digest=digest_bytes(contract),
+        contract_blob=_blob_id(contract),
+        method=way.method.value,
+        markers_admitted=True,
+        permissions=wanted,
+    )
 
 
-def _read(
-    place: Place,
-    project: Project,
-    forge: Forge,
-    mirror: Mirror,
-    found: RepositoryFacts,
-    installation: int,
-    granted: dict[str, str],
-) -> Registered | Unfit:
+def _fit(place: Place, project: Project, forge: Forge, mirror: Mirror) -> tuple[bytes, Road] | Unfit:
+    """The contract on the canonical branch and the guarded way to land there, or what is amiss with either."""
     branch = branch_ref(project.canonical_branch)
+    if branch.startswith(OWN_BRANCHES):
+        return Unfit(Refusal.FIELD_INVALID.value, {"field": "canonical_branch", "problem": "mac/… is the hub's own"})
     tip = mirror.ls_remote([branch]).get(branch)
     if tip is None:
         return Unfit(Refusal.BRANCH_UNKNOWN.value, {"branch": project.canonical_branch})
@@ -90,22 +102,12 @@ def _read(
     admitted = try_markers(mirror, f"probe_{project.id}", tip, at_ms=place.now())
     if not isinstance(admitted, MarkersAdmitted):
         return Unfit(Refusal.MARKERS_REFUSED.value, {"answer": str(admitted)[:300]})
-    return Registered(
-        repository_id=found.id,
-        installation_id=installation,
-        clone_url=found.clone_url,
-        default_branch=found.default_branch,
-        contract=content.decode(),
-        contract_digest=contract.digest,
-        contract_blob=_blob_id(content),
-        method=way.method.value,
-        markers_admitted=True,
-        permissions=granted,
-    )
+    return content, way
 
 
 def _road(project: Project, forge: Forge, contract: Contract) -> Road | Unfit:
-    """The guarded way to land there. An App that could bypass the rules is not let in: nothing would hold it to them."""
+    """The guarded way to land there. An App that could bypass the rules is not let in: nothing would hold it to
+    them."""
     rulesets = forge.ruleset_rules(project.canonical_branch)
     ids = frozenset(int(rule["ruleset_id"]) for rule in rulesets if "ruleset_id" in rule)
     own = Self(forge.key.app_id, forge.bypassed_rulesets(ids))

@@ -89,9 +89,7 @@ class Rest:
 
     def graphql(self, query: str, variables: Mapping[str, Json], *path: str) -> Json:
         """A field of the answer to a GraphQL query. Raises `Unavailable`, also when the answer lists errors."""
-        document = self._send(
-            "POST", f"{self._requester().graphql_url}", body={"query": query, "variables": variables}
-        )[1]
+        document = self._send("POST", f"{self._requester().graphql_url}", body={"query": query, "variables": variables})[1]
         if not isinstance(document, dict) or document.get("errors"):
             raise Unavailable("answer_malformed", "the forge could not answer the query whole")
         return field(document, "data", *path)

@@ -1,11 +1,12 @@
 """The sweep: finds what no bell told of. The ledger's next-look times are its only guide, so a lost ring costs latency.
 
-One tick advances a bounded number of branches, registers what waits for it, and takes expired leases back. It runs the
-same `advance` as a ring does; without a broker it is the only one that does.
+One tick advances a bounded number of branches, registers what waits for it, takes expired leases back, and keeps the
+mirrors within their bound. It runs the same `advance` as a ring does; without a broker it is the only one that does.
 """
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -20,9 +21,11 @@ def tick(place: Place) -> int:
     """One pass: how many branches were advanced. A branch that fails is logged and starves no other one."""
     guarded("reclaim", lambda: leases.reclaim(place.ledger))
     guarded("register", lambda: register.register_waiting(place))
+    guarded("evict", place.mirrors.evict)
+    guarded("tidy", place.mirrors.tidy)
     branches = publication.due_branches(place.ledger, place.bounds.review_tick_limit)
     for branch_id in branches:
-        guarded("advance", lambda branch_id=branch_id: publish.advance_branch(place, branch_id))  # type: ignore[misc]  # the default binds the loop's value
+        guarded("advance", partial(publish.advance_branch, place, branch_id))
     return len(branches)
 
 

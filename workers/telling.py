@@ -1,4 +1,5 @@
-"""Telling people on the pull request: the hub's two check runs. Nothing waits for them, and no failure here undoes work."""
+"""Telling people on the pull request: the hub's two check runs. Nothing waits for them, and no failure here undoes
+work."""
 
 import structlog
 

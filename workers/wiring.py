@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -27,12 +28,13 @@ def settings_of_process() -> Settings:
 
 
 def place() -> Place:
-    """The place of this process. A forked child gets one of its own: connections and holder are never shared."""
-    return _place(os.getpid())
+    """The place of this process. A forked child works with what its parent wired (the engine gives up its connections
+    at a fork), under its own name as a holder."""
+    return replace(_wired(), holder=this_process())
 
 
 @cache
-def _place(_pid: int) -> Place:
+def _wired() -> Place:
     settings = settings_of_process()
     bounds, home = settings.bounds, settings.home_folder
     bell: Bell = SilentBell()
@@ -76,7 +78,8 @@ def _proof_key(settings: Settings) -> SigningKey:
 
 
 def _app_key(settings: Settings) -> AppKey:
-    assert settings.github_app_id is not None and settings.github_private_key is not None
+    assert settings.github_app_id is not None
+    assert settings.github_private_key is not None
     if not settings.github_app_id.isdecimal():
         raise SettingsRefused("setting_invalid", "MAC_GITHUB_APP_ID must be a number")
     return AppKey(

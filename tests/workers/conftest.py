@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ledger.engine import connect
+from ledger.migrate import apply
+from ledger.session import Ledger
+from ledger.slot import LandSlot
+from tests.ledger.world import START, CountingIds, HeardBell, VirtualClock, World
 from tests.sandbox.fixtures import github
 from tests.sandbox.sandbox import Sandbox
 from tests.workers.places import Place
@@ -37,6 +42,24 @@ def mirror(mirrors: Mirrors, place: Place) -> Iterator[Mirror]:
     with mirrors.open(place.remote()) as opened:
         opened.fetch({"refs/heads/main": "refs/hub/heads/main"})
         yield opened
+
+
+@pytest.fixture(scope="session")
+def slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A ledger that gives land slots, which nobody else can; each test takes one on a branch of its own."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('slots') / 'ledger.sqlite'}"
+    engine = connect(url)
+    apply(engine, applied_by="test", clock=lambda: START)
+    engine.dispose()
+    clock, bell = VirtualClock(), HeardBell()
+    ledger = Ledger.open(url, clock=clock, ids=CountingIds(), bell=bell)
+    yield World(ledger, clock, bell)
+    ledger.close()
+
+
+@pytest.fixture
+def slot(slots: World) -> LandSlot:
+    return slots.slot(slots.project().branch_id)
 
 
 @pytest.fixture

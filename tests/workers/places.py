@@ -65,7 +65,7 @@ class Place:
 
     def refs(self) -> dict[str, str]:
         lines = self.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-        return dict(tuple(line.split(" ", 1)) for line in lines)  # type: ignore[misc]
+        return {line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in lines}
 
     def bundle(self, *argv: str) -> bytes:
         done = subprocess.run(["git", "bundle", "create", "-", *argv], cwd=self.path, capture_output=True, check=True)

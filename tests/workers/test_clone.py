@@ -114,6 +114,24 @@ def test_the_longest_unused_mirror_is_evicted_and_one_in_use_is_not(place: Place
     assert not (tmp_path / "mirrors" / "1.git").exists()
 
 
+def test_a_mirror_of_many_packs_is_repacked_and_keeps_its_objects(place: Place, tmp_path: Path, git: Git) -> None:
+    mirrors = Mirrors(tmp_path / "mirrors", git, max_bytes=10**9, packs_max=1)
+    first = _tip(place)
+    with mirrors.open(place.remote()) as mirror:
+        mirror.fetch({"refs/heads/main": "refs/hub/tip"})
+        assert mirrors.tidy() == (), "one pack is not too many"
+        place.points("refs/heads/main", place.commit({"more.txt": "m\n"}, first))
+        mirror.fetch({"refs/heads/main": "refs/hub/tip"})
+        assert mirrors.tidy() == (), "a mirror in use is passed over"
+
+    assert mirrors.tidy() == (1,)
+
+    with mirrors.open(place.remote()) as mirror:
+        assert len(list(mirror.path.glob("objects/pack/*.pack"))) == 1
+        assert mirror.blob(_tip(place), "more.txt") == b"m\n"
+        assert mirror.has(first)
+
+
 def test_a_merge_without_conflict_gives_gits_own_tree(place: Place, mirror: Mirror) -> None:
     base = _tip(place)
     ours = place.commit({"ours.txt": "o\n"}, base)

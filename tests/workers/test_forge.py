@@ -7,6 +7,7 @@ import responses
 
 from pipeline.decisions import Method
 from pipeline.errors import InvariantBroken, Unavailable
+from pipeline.facts import Reviews
 from tests.workers.town import HEAD, NOW, PERMISSIONS, Town
 from workers.forge import AppKey, Forge, Token, app_slug, installation_of
 from workers.merge_api import Merged, MergeRefusal, MergeRefused, MergeUnclear, merge
@@ -197,11 +198,19 @@ def test_reviews_count_each_persons_last_word(town: Town) -> None:
     town.repo.review(number, "APPROVED", by="bob")
     town.repo.review(number, "CHANGES_REQUESTED", by="bob")
     town.repo.review(number, "COMMENTED", by="ada")
+    town.repo.review(number, "APPROVED", by="eve")
+    town.repo.review(number, "DISMISSED", by="eve")
 
-    found = town.forge().reviews(number, conversations=False)
+    assert town.forge().reviews(number, conversations=False) == Reviews(1, 1, 0)
 
-    assert found.approvals + found.changes_requested in {0, 2}
-    assert found.approvals == found.changes_requested
+
+@pytest.mark.parametrize(("association", "approvals"), [("MEMBER", 1), ("CONTRIBUTOR", 1), ("NONE", 0)])
+def test_a_strangers_approval_does_not_count(association: str, approvals: int) -> None:
+    review = {"user": {"id": 5}, "state": "APPROVED", "author_association": association}
+    with responses.RequestsMock() as world:
+        world.get("https://forge.invalid:443/repos/acme/hub/pulls/3/reviews", json=[review])
+
+        assert _canned().reviews(3, conversations=False).approvals == approvals
 
 
 def test_reading_side_by_side_never_swaps_answers(town: Town) -> None:

@@ -2,11 +2,12 @@
 
 import os
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ledger.slot import LandSlot
 from pipeline.decisions import Gate, GateKind, LandPlan, Method, TipGuard
 from pipeline.errors import InvariantBroken, Rejected
 from tests.workers.places import Place
@@ -37,11 +38,6 @@ MARKER = marker_ref(INTENT)
 AT = 1_700_000_100_000
 
 
-@dataclass(frozen=True)
-class HeldSlot:
-    token: int = 7
-
-
 def _plan(place: Place, mirror: Mirror, tested: str, method: Method = Method.MERGE) -> LandPlan:
     tip = place.tip()
     assert tip is not None
@@ -60,11 +56,11 @@ def _change(place: Place, mirror: Mirror, text: str = "new\n") -> str:
     return head
 
 
-def _landing(place: Place, mirror: Mirror, method: Method = Method.MERGE) -> Landing:
+def _landing(place: Place, mirror: Mirror, slot: LandSlot, method: Method = Method.MERGE) -> Landing:
     plan = _plan(place, mirror, _change(place, mirror), method)
     commit = build_commit(mirror, plan, "Land one", intent=INTENT, at_ms=AT)
     marker = marker_object(mirror, INTENT, commit, b'{"intent":"int_01"}\n', at_ms=AT)
-    return Landing(INTENT, 7, "main", plan.expected_tip, commit, marker)
+    return Landing(INTENT, slot.token, "main", plan.expected_tip, commit, marker)
 
 
 def _hook(place: Place, name: str, text: str) -> None:
@@ -75,10 +71,12 @@ def _hook(place: Place, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("method", [Method.MERGE, Method.SQUASH, Method.FAST_FORWARD])
-def test_a_landing_moves_the_branch_and_creates_its_marker(place: Place, mirror: Mirror, method: Method) -> None:
-    landing = _landing(place, mirror, method)
+def test_a_landing_moves_the_branch_and_creates_its_marker(
+    place: Place, mirror: Mirror, slot: LandSlot, method: Method
+) -> None:
+    landing = _landing(place, mirror, slot, method)
 
-    assert land(HeldSlot(), mirror, landing) == Pushed()
+    assert land(slot, mirror, landing) == Pushed()
 
     reading = read_back(mirror, "main", [INTENT, "int_02"], now=AT)
     assert (reading.via, reading.sha, reading.markers) == ("git", landing.commit, {INTENT: landing.marker})
@@ -117,29 +115,31 @@ def test_a_plan_that_changes_nothing_is_not_built(place: Place, mirror: Mirror) 
         build_commit(mirror, _plan(place, mirror, empty), "Land nothing", intent=INTENT, at_ms=AT)
 
 
-def test_a_tip_that_moved_refuses_the_whole_landing(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror)
+def test_a_tip_that_moved_refuses_the_whole_landing(place: Place, mirror: Mirror, slot: LandSlot) -> None:
+    landing = _landing(place, mirror, slot)
     neighbour = place.commit({"other.txt": "theirs\n"}, landing.expected_tip)
     place.points(MAIN, neighbour)
     before = place.refs()
 
-    result = land(HeldSlot(), mirror, landing)
+    result = land(slot, mirror, landing)
 
     assert isinstance(result, Refused)
     assert (result.kind, result.refs) == (RefusalKind.STALE, (MAIN,))
     assert place.refs() == before
 
 
-def test_a_rewound_branch_refuses_although_the_landing_would_fast_forward(place: Place, mirror: Mirror) -> None:
+def test_a_rewound_branch_refuses_although_the_landing_would_fast_forward(
+    place: Place, mirror: Mirror, slot: LandSlot
+) -> None:
     first = place.tip()
     assert first is not None
     removed = place.commit({"secret.txt": "taken back\n"}, first)
     place.points(MAIN, removed)
     mirror.fetch({MAIN: "refs/hub/heads/main"})
-    landing = _landing(place, mirror, Method.FAST_FORWARD)
+    landing = _landing(place, mirror, slot, Method.FAST_FORWARD)
     place.points(MAIN, first)
 
-    result = land(HeldSlot(), mirror, landing)
+    result = land(slot, mirror, landing)
 
     assert isinstance(result, Refused)
     assert result.kind is RefusalKind.STALE
@@ -147,12 +147,12 @@ def test_a_rewound_branch_refuses_although_the_landing_would_fast_forward(place:
     assert place.tip(MARKER) is None
 
 
-def test_a_marker_that_is_there_refuses_the_landing_whole(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror)
+def test_a_marker_that_is_there_refuses_the_landing_whole(place: Place, mirror: Mirror, slot: LandSlot) -> None:
+    landing = _landing(place, mirror, slot)
     void = marker_object(mirror, INTENT, landing.expected_tip, b'{"void":"int_01"}\n', at_ms=AT)
     assert void_marker(mirror, INTENT, void) == Voided()
 
-    result = land(HeldSlot(), mirror, landing)
+    result = land(slot, mirror, landing)
 
     assert isinstance(result, Refused)
     assert (result.kind, result.refs) == (RefusalKind.STALE, (MARKER,))
@@ -160,18 +160,20 @@ def test_a_marker_that_is_there_refuses_the_landing_whole(place: Place, mirror: 
     assert place.tip(MARKER) == void
 
 
-def test_what_somebody_else_pushed_is_up_to_date_and_gets_no_marker(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror, Method.FAST_FORWARD)
+def test_what_somebody_else_pushed_is_up_to_date_and_gets_no_marker(
+    place: Place, mirror: Mirror, slot: LandSlot
+) -> None:
+    landing = _landing(place, mirror, slot, Method.FAST_FORWARD)
     place.points(MAIN, landing.commit)
 
-    assert land(HeldSlot(), mirror, landing) == UpToDate()
+    assert land(slot, mirror, landing) == UpToDate()
 
     assert place.tip(MARKER) is None
 
 
-def test_a_landing_that_took_place_cannot_be_voided(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror)
-    assert land(HeldSlot(), mirror, landing) == Pushed()
+def test_a_landing_that_took_place_cannot_be_voided(place: Place, mirror: Mirror, slot: LandSlot) -> None:
+    landing = _landing(place, mirror, slot)
+    assert land(slot, mirror, landing) == Pushed()
     void = marker_object(mirror, INTENT, landing.expected_tip, b'{"void":"int_01"}\n', at_ms=AT)
 
     assert void_marker(mirror, INTENT, void) == MarkerTaken(landing.marker)
@@ -187,14 +189,14 @@ def test_voiding_twice_is_voided_twice(place: Place, mirror: Mirror) -> None:
 
 
 def test_a_push_that_hangs_is_unclear_and_leaves_no_process_behind(
-    place: Place, mirrors: Mirrors, mirror: Mirror, tmp_path: Path
+    place: Place, mirrors: Mirrors, mirror: Mirror, slot: LandSlot, tmp_path: Path
 ) -> None:
-    landing = _landing(place, mirror)
+    landing = _landing(place, mirror, slot)
     _hook(place, "pre-receive", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     impatient = Git.prepared(tmp_path / "git-home", os.environ, file_protocol=True, timeout_ms=700)
     hasty = Mirror(mirror.path, impatient, mirror.url, None, remake=lambda: None)
 
-    assert land(HeldSlot(), hasty, landing) == Unclear("time_out")
+    assert land(slot, hasty, landing) == Unclear("time_out")
 
     sleeper = int((tmp_path / "pid").read_text())
     assert ends(sleeper)
@@ -203,23 +205,23 @@ def test_a_push_that_hangs_is_unclear_and_leaves_no_process_behind(
 
 
 def test_an_answer_lost_after_the_refs_moved_is_unclear_and_the_reading_shows_the_landing(
-    place: Place, mirror: Mirror
+    place: Place, mirror: Mirror, slot: LandSlot
 ) -> None:
-    landing = _landing(place, mirror)
+    landing = _landing(place, mirror, slot)
     _hook(place, "post-receive", "#!/bin/sh\nkill -9 $PPID\n")
 
-    assert isinstance(land(HeldSlot(), mirror, landing), Unclear)
+    assert isinstance(land(slot, mirror, landing), Unclear)
 
     reading = read_back(mirror, "main", [INTENT], now=AT)
     assert (reading.sha, reading.markers) == (landing.commit, {INTENT: landing.marker})
 
 
-def test_a_rule_of_the_remote_refuses_with_its_own_words(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror)
+def test_a_rule_of_the_remote_refuses_with_its_own_words(place: Place, mirror: Mirror, slot: LandSlot) -> None:
+    landing = _landing(place, mirror, slot)
     words = "remote rule: GH013: Repository rule violations found for refs/heads/main."
     _hook(place, "pre-receive", f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
 
-    result = land(HeldSlot(), mirror, landing)
+    result = land(slot, mirror, landing)
 
     assert isinstance(result, Refused)
     assert result.kind is RefusalKind.RULE
@@ -228,23 +230,25 @@ def test_a_rule_of_the_remote_refuses_with_its_own_words(place: Place, mirror: M
     assert place.tip(MARKER) is None
 
 
-def test_a_commit_that_does_not_contain_the_expected_tip_is_never_pushed(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror)
+def test_a_commit_that_does_not_contain_the_expected_tip_is_never_pushed(
+    place: Place, mirror: Mirror, slot: LandSlot
+) -> None:
+    landing = _landing(place, mirror, slot)
     stranger = place.commit({"x": "1\n"})
     place.points("refs/heads/mac/x", stranger)
     mirror.fetch({"refs/heads/mac/x": "refs/hub/heads/x"})
 
     with pytest.raises(InvariantBroken):
-        land(HeldSlot(), mirror, replace(landing, commit=stranger))
+        land(slot, mirror, replace(landing, commit=stranger))
 
     assert place.tip() == landing.expected_tip
 
 
-def test_a_slot_of_another_token_lands_nothing(place: Place, mirror: Mirror) -> None:
-    landing = _landing(place, mirror)
+def test_a_slot_of_another_token_lands_nothing(place: Place, mirror: Mirror, slot: LandSlot) -> None:
+    landing = _landing(place, mirror, slot)
 
     with pytest.raises(InvariantBroken):
-        land(HeldSlot(token=8), mirror, landing)
+        land(slot, mirror, replace(landing, slot_token=slot.token - 1))
 
     assert place.tip() == landing.expected_tip
 

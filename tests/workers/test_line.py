@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-
 from ledger import proofs
 from pipeline.states import State
 from tests.sandbox.sandbox import Sandbox
