@@ -89,6 +89,7 @@ def submit(ledger: Ledger, lease_id: str, token: int, worker_id: str, document: 
     value = _read(document, ledger.bounds.request_body_bytes_max)
     with ledger.write() as tx:
         mine = leases.held(tx, lease_id, token, worker_id)
+        publication.lock_branch_of_task(tx, mine.task_id)
         task = tasks.locked(tx, mine.task_id)
         kind = _fits(task, value)
         change = value if isinstance(value, RepositoryChange) else None

@@ -61,8 +61,8 @@ def commit_intent(ledger: Ledger, look: Look, slot: LandSlot, kind: IntentKind, 
     `Rejected(slot_lost|intent_not_admitted|lease_stale)`.
     """
     with ledger.write() as tx:
-        require_slot(tx, slot)
         row = publication.locked(tx, look)
+        require_slot(tx, slot)
         problem = _problem(tx, row, slot)
         if problem is not None:
             raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": problem})
@@ -106,9 +106,9 @@ def void(ledger: Ledger, intent_id: str, why: str) -> bool:
     """The remote refused it for good, or its marker was taken by the hub: it has not happened and never will. The row
     is kept; a landing counts as refused. Looks again at once. Whether this call voided it."""
     with ledger.write() as tx:
+        intent = _on_locked_branch(tx, intent_id)
         if not settle(tx, intent_id, "void", why):
             return False
-        intent = get(tx, intent_id)
         refused = int(intent.kind is IntentKind.LAND)
         more = {"refused_landings": publications.c.refused_landings + refused}
         _after(tx, intent, "intent_void", {"intent": intent_id, "why": why}, **more, **publication.again_now(tx))
@@ -201,12 +201,18 @@ def _landed_otherwise(
     ledger: Ledger, intent_id: str, landing: LandingRecord, state: str, facts: Mapping[str, Json]
 ) -> bool:
     with ledger.write() as tx:
+        intent = _on_locked_branch(tx, intent_id)
         if not settle(tx, intent_id, state, landing.value):
             return False
-        intent = get(tx, intent_id)
         more = {"landing": landing.value, "landing_facts": dict(facts)}
         _after(tx, intent, f"landing_{landing.value}", facts, **more, **publication.again_now(tx))
         return True
+
+
+def _on_locked_branch(tx: Transaction, intent_id: str) -> Intent:
+    intent = get(tx, intent_id)
+    publication.lock_branch(tx, intent.branch_id)
+    return intent
 
 
 def _after(tx: Transaction, intent: Intent, event: str, facts: Mapping[str, Json], **values: Any) -> None:

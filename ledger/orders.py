@@ -17,6 +17,7 @@ def stop(tx: Transaction, task_id: str, *, actor: str) -> Task:
     """Ask for the task to stop. An open one is stopped at once; a claimed one when its executor obeys or its lease
     ends; one under review or landing at its next look, after an open intent is settled. Asking again changes nothing.
     Raises `Rejected(transition_unknown)` for a task that is over."""
+    publication.lock_branch_of_task(tx, task_id)
     task = tasks.locked(tx, task_id)
     _not_over(task, Event.STOP)
     if task.stop_requested_at is not None or task.state is State.STOPPED:
@@ -38,6 +39,7 @@ def start(tx: Transaction, task_id: str, *, actor: str) -> Task:
 def hold(tx: Transaction, task_id: str, held: bool, *, actor: str) -> Task:
     """Keep the task from being leased and landed, or let it go on. Raises `Rejected(transition_unknown)` when it is
     over."""
+    publication.lock_branch_of_task(tx, task_id)
     task = tasks.locked(tx, task_id)
     _not_over(task, Event.STOP)
     if task.held != held:
@@ -50,6 +52,7 @@ def hold(tx: Transaction, task_id: str, held: bool, *, actor: str) -> Task:
 def cancel(tx: Transaction, task_id: str, *, actor: str) -> Task:
     """Give the task up for good. Raises `Rejected(intent_not_admitted)` while an intent is open on it: what is being
     landed is settled first; `Rejected(transition_unknown)` when it is over."""
+    publication.lock_branch_of_task(tx, task_id)
     row = _live(tx, task_id)
     _no_intent(tx, row)
     tasks.move(tx, task_id, Event.CANCEL, actor=actor)
@@ -62,6 +65,7 @@ def retry(tx: Transaction, task_id: str, *, why: str, actor: str) -> Task:
     """Open a blocked task again, with one more attempt; its publication is closed and kept. Raises
     `Rejected(transition_unknown)` for one that is not blocked, `Rejected(intent_not_admitted)` while an intent is
     open."""
+    publication.lock_branch_of_task(tx, task_id)
     row = _live(tx, task_id)
     _no_intent(tx, row)
     if row is not None and publication.landing_recorded(tx, row):

@@ -8,7 +8,7 @@ from sqlalchemy import Row, insert, select
 from ledger import intents, line, publication, tasks
 from ledger.publication import Look
 from ledger.session import Ledger, Transaction
-from ledger.tables import branches, evidence, proofs, verdicts
+from ledger.tables import evidence, proofs, verdicts
 from pipeline.canonical import Json
 from pipeline.errors import Rejected, ensure
 from pipeline.facts import Deliverable, LandingRecord, VerdictResult
@@ -114,7 +114,6 @@ def _proof(row: Row[Any]) -> Proof:
 
 def _land(tx: Transaction, row: Row[Any], proof: VerifiedProof) -> dict[str, Json]:
     ensure(isinstance(proof, VerifiedProof), "a landing is completed by a verified proof")
-    tx.connection.execute(select(branches.c.id).where(branches.c.id == row.branch_id).with_for_update())
     problem = _mismatch(tx, row, proof)
     if problem is not None:
         raise Rejected(Refusal.PROOF_REFUSED, {"step": "completion", "problem": problem})

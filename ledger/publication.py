@@ -4,18 +4,22 @@
 looked at, so that one that cannot be looked at starves nobody.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, case, func, insert, or_, select, update
 
 from ledger import history
+from ledger.engine import is_sqlite
 from ledger.session import Ledger, Transaction
 from ledger.tables import branches, evidence, intents, publications, tasks
 from ledger.tasks import Task
 from pipeline.errors import Rejected
 from pipeline.facts import LandingRecord
 from pipeline.refusals import Refusal
+
+ABANDONED_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ def begin(tx: Transaction, task: Task, attempt_id: str, evidence_id: str, *, hea
 def due(ledger: Ledger, branch_id: str, holder: str) -> Look | None:
     """The next publication of the branch to look at, or None: the one with an open intent first, then by its time.
 
-    Its next look is moved on by the least back-off and committed before this returns. `holder` names the process.
+    Its next look is moved on by the least back-off and committed before this returns. `holder` names the process, which
+    does one look at a time: when it asks again, its earlier look has ended.
     """
     with ledger.write() as tx:
         now, c = tx.now(), publications.c
@@ -84,7 +89,7 @@ def due(ledger: Ledger, branch_id: str, holder: str) -> Look | None:
         query = (
             select(c.id, c.task_id, c.look_token)
             .where(c.branch_id == branch_id, c.next_look_at.is_not(None), c.next_look_at <= now)
-            .where(c.look_expires_at.is_(None) | (c.look_expires_at <= now))
+            .where(c.look_expires_at.is_(None) | (c.look_expires_at <= now) | (c.look_holder == holder))
             .order_by(case((c.id.in_(unsettled), 0), else_=1), c.next_look_at, c.id)
             .limit(1)
         )
@@ -118,6 +123,23 @@ def due_branches(ledger: Ledger, limit: int) -> list[str]:
     room = max(limit // 2, limit - len(active))
     chosen = active[: limit - min(len(parked), limit // 2)] + parked[:room]
     return list(dict.fromkeys(chosen))[:limit]
+
+
+def free_abandoned(ledger: Ledger, gone: Callable[[str], bool]) -> list[str]:
+    """End the looks whose holder is provably gone, so that they are due again at once; the branches, which are rung.
+
+    `gone` is asked for each name under which a look is held now. Whoever it wrongly calls gone loses its look, and
+    with it the right to write; nothing is decided twice.
+    """
+    with ledger.write() as tx:
+        c = publications.c
+        held = select(c.id, c.branch_id, c.look_holder, c.look_token).where(c.look_holder.is_not(None))
+        left = [row for row in tx.connection.execute(held.limit(ABANDONED_MAX)).all() if gone(row.look_holder)]
+        for row in left:
+            ended = update(publications).where(c.id == row.id, c.look_token == row.look_token)
+            tx.connection.execute(ended.values(look_token=c.look_token + 1, **again_now(tx)))
+            tx.ring(row.branch_id)
+        return list(dict.fromkeys(str(row.branch_id) for row in left))
 
 
 def has_due(ledger: Ledger, branch_id: str) -> bool:
@@ -162,6 +184,23 @@ def wake(
     return int(woken)
 
 
+def lock_branch(tx: Transaction, branch_id: str) -> None:
+    """Let one transaction at a time write about a branch. Everybody takes this lock before a publication's or a
+    task's, so that no two of them wait for each other. Where one writer excludes all others anyway, it costs
+    nothing."""
+    if not is_sqlite(tx.connection):
+        query = select(branches.c.id).where(branches.c.id == branch_id)
+        tx.connection.execute(query.with_for_update(key_share=True))
+
+
+def lock_branch_of_task(tx: Transaction, task_id: str) -> None:
+    """The same, for whom knows only the task."""
+    if not is_sqlite(tx.connection):
+        project = select(tasks.c.project_id).where(tasks.c.id == task_id).scalar_subquery()
+        query = select(branches.c.id).where(branches.c.project_id == project)
+        tx.connection.execute(query.with_for_update(key_share=True))
+
+
 def raise_generation(tx: Transaction, branch_id: str) -> None:
     """Note that something about the branch changed: a look that began before will be followed by another at once."""
     change = update(branches).where(branches.c.id == branch_id)
@@ -184,6 +223,7 @@ def landing_recorded(tx: Transaction, publication_id: str) -> bool:
 def locked(tx: Transaction, look: Look) -> Row[Any]:
     """The publication of a look that still counts, locked. Raises `Rejected(lease_stale)` when somebody else looks at
     it now, or when it is closed."""
+    lock_branch(tx, look.branch_id)
     c = publications.c
     query = select(publications).where(c.id == look.publication_id).with_for_update()
     row = tx.connection.execute(query).one_or_none()

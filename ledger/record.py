@@ -43,6 +43,7 @@ _SAYS_NOTHING = frozenset(
         Reason.PROJECT_PAUSED,
         Reason.HELD,
         Reason.INTENT_OPEN,
+        Reason.INTENT_UNSETTLED,
         Reason.SLOT_TAKEN,
     }
 )

@@ -72,6 +72,7 @@ def wave_through(tx: Transaction, publication_id: str, *, actor: str) -> None:
     row = tx.connection.execute(select(publications).where(publications.c.id == publication_id)).one_or_none()
     if row is None or row.state == "closed":
         raise Rejected(Refusal.FIELD_INVALID, {"field": "publication", "problem": "there is none that waits"})
+    publication.lock_branch(tx, row.branch_id)
     change = publications.update().where(publications.c.id == publication_id)
     tx.connection.execute(change.values(person_waved=True, next_look_at=tx.now(), fresh=True))
     publication.raise_generation(tx, row.branch_id)

@@ -249,6 +249,7 @@ CREATE UNIQUE INDEX publications_one_live ON publications (task_id) WHERE state 
 CREATE INDEX publications_due_on_branch ON publications (branch_id, next_look_at) WHERE next_look_at IS NOT NULL;
 CREATE INDEX publications_due ON publications (state, next_look_at, fresh) WHERE next_look_at IS NOT NULL;
 CREATE INDEX publications_line ON publications (branch_id, line_priority DESC, line_at) WHERE in_line = 1;
+CREATE INDEX publications_looked_at ON publications (look_holder) WHERE look_holder IS NOT NULL;
 CREATE INDEX publications_front ON publications (branch_id) WHERE front_since IS NOT NULL;
 CREATE INDEX publications_kept ON publications (branch_id, kept_until) WHERE kept_until IS NOT NULL;
 

@@ -1,5 +1,7 @@
 """Task leases: one holder, a token that only grows, and exactly one end for each."""
 
+from collections.abc import Callable
+
 import pytest
 from sqlalchemy import exc, insert
 
@@ -14,9 +16,9 @@ BOUNDS = Bounds()
 GOOD_FOR_MS = BOUNDS.task_lease_ms + BOUNDS.lease_grace_ms
 
 
-def _refused(refusal: Refusal, call: object) -> None:
+def _refused(refusal: Refusal, call: Callable[[], object]) -> None:
     with pytest.raises(Rejected) as caught:
-        call()  # type: ignore[operator]
+        call()
     assert caught.value.refusal is refusal
 
 

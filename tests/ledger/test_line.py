@@ -8,8 +8,10 @@ from ledger import dossier, publication, record
 from ledger.bounds import Bounds
 from ledger.evidence import Submitted
 from ledger.projects import Project
-from pipeline.decisions import Block, Owner, SendBack, Wait
+from pipeline.decisions import Block, Owner, RunGate, SendBack, Wait
 from pipeline.reasons import Reason
+from pipeline.refusals import Refusal
+from tests.ledger.refusing import refused
 from tests.ledger.world import HEAD, World, rows
 
 BOUNDS = Bounds()
@@ -120,6 +122,27 @@ def test_the_look_of_a_dead_process_is_followed_at_its_expiry(
     second = publication.due(world.ledger, project.branch_id, "process-2")
     assert (second is not None) is free
     assert second is None or second.token > first.token
+
+
+def test_a_process_that_asks_again_has_ended_its_earlier_look(world: World, project: Project) -> None:
+    submitted = world.approved(project)
+    first = world.look(project.branch_id)
+    record.record(world.ledger, first, RunGate(), next_look_at=world.clock.at)
+    assert publication.due(world.ledger, project.branch_id, "process-2") is None
+    second = world.look(project.branch_id)
+    assert (second.publication_id, second.token) == (submitted.publication_id, first.token + 1)
+
+
+def test_the_look_of_a_process_that_is_gone_is_free_at_once(world: World, project: Project) -> None:
+    world.approved(project)
+    abandoned = world.look(project.branch_id)
+    world.bell.rung.clear()
+    assert publication.free_abandoned(world.ledger, lambda holder: holder == "process-2") == []
+    assert publication.free_abandoned(world.ledger, lambda holder: holder == "process-1") == [project.branch_id]
+    assert world.bell.rung == [project.branch_id]
+    with refused(world.ledger, Refusal.LEASE_STALE):
+        record.record(world.ledger, abandoned, PENDING, next_look_at=world.clock.at)
+    assert publication.due(world.ledger, project.branch_id, "process-2") is not None
 
 
 def test_the_open_intent_is_looked_at_first(world: World, project: Project) -> None:

@@ -81,9 +81,9 @@ def test_an_overtaken_look_completes_nothing(world: World, look: Look) -> None:
 def test_nothing_but_the_two_outcomes_completes(world: World, look: Look, outcome: object) -> None:
     land_intent(world, look, world.slot(look.branch_id))
     before = contents(world.ledger)
-    for given in (outcome, Landed(outcome)):  # type: ignore[arg-type]
+    for given in (outcome, Landed(outcome)):  # type: ignore[arg-type]  # what no caller may give
         with pytest.raises(InvariantBroken):
-            proofs.complete(world.ledger, look, given)  # type: ignore[arg-type]
+            proofs.complete(world.ledger, look, given)  # type: ignore[arg-type]  # what no caller may give
     assert contents(world.ledger) == before
 
 

@@ -280,7 +280,7 @@ def test_a_decision_that_acts_keeps_its_look_until_the_look_expires(
 def test_a_decision_and_its_effects_are_written_together_or_not_at_all(world: World, look: Look) -> None:
     before = rows(world.ledger, "history")
     with pytest.raises(Exception, match="no such word"):
-        record.record(world.ledger, look, _Foreign(), next_look_at=world.clock.at)  # type: ignore[arg-type]
+        record.record(world.ledger, look, _Foreign(), next_look_at=world.clock.at)  # type: ignore[arg-type]  # what no caller may give
     assert rows(world.ledger, "history") == before
     assert world.state(look.task_id) == "landing"
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import exc
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from ledger import history, orders, projects, review, tasks
 from ledger.columns import Document
@@ -16,6 +17,8 @@ from pipeline.refusals import Refusal
 from pipeline.states import TRANSITIONS, Event, State
 from tests.ledger.refusing import refused
 from tests.ledger.world import World, contents, rows
+
+DIALECT = SQLiteDialect_pysqlite()
 
 
 def _register(ledger: Ledger, name: str = "hub", repository: str = "hub") -> projects.Project:
@@ -166,8 +169,8 @@ def test_a_pull_request_belongs_to_one_task(world: World) -> None:
 @given(title=st.text(max_size=40), body=st.text(max_size=200))
 def test_any_text_is_read_back_as_it_was_written(title: str, body: str) -> None:
     column = Document()
-    written = column.process_bind_param({"title": title, "body": body}, None)  # type: ignore[arg-type]
-    assert column.process_result_value(written, None) == {"title": title, "body": body}  # type: ignore[arg-type]
+    written = column.process_bind_param({"title": title, "body": body}, DIALECT)
+    assert column.process_result_value(written, DIALECT) == {"title": title, "body": body}
 
 
 def test_a_report_task_and_a_code_task_keep_what_they_ask_for(world: World) -> None:
