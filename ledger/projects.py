@@ -74,7 +74,7 @@ def register(
     tx: Transaction, *, name: str, owner: str, repository: str, canonical_branch: str = "main", actor: str
 ) -> Project:
     """A new project in state `registering`, with its canonical branch, whose bell is rung. A refused registration of that
-    name is taken up anew. Raises `Rejected(project_exists)` when the name or the repository's branch is registered already."""
+    name is taken up anew. Raises `Rejected(project_exists)` when the name or the repository's branch is taken already."""
     refused = _refused_before(tx, name)
     if refused is not None:
         return _again(tx, refused, owner=owner, repository=repository, canonical_branch=canonical_branch, actor=actor)

@@ -142,7 +142,7 @@ class Bench:
         body = {"name": "ci/test", "head_sha": head, "status": "completed", "conclusion": "success"}
         http("POST", f"{self.github}/repos/acme/big/check-runs", body, self._ci_token())
         log = http("GET", f"{self.github}/_sandbox/requests")["requests"]
-        return max(r["at_ms"] for r in log if r["method"] == "POST" and r["path"].endswith("/check-runs"))
+        return max(int(r["at_ms"]) for r in log if r["method"] == "POST" and r["path"].endswith("/check-runs"))
 
     def _ci_token(self) -> str:
         now_s = int(time.time())

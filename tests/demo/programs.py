@@ -50,7 +50,8 @@ class Programs:
             lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
             return dict(json.loads(lines[0])) if lines else None
 
-        return until(found, f"{log.stem} to be ready", timeout_s, self.check)
+        line: dict[str, Any] = until(found, f"{log.stem} to be ready", timeout_s, self.check)
+        return line
 
     def run(self, name: str, argv: list[str], environment: Mapping[str, str] | None = None) -> str:
         """Run a program to its end; its stdout. Raises `DemoFailed` with its last words when it does not end with 0."""

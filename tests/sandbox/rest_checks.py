@@ -129,10 +129,8 @@ def list_check_runs(call: Call) -> Collection:
     sha = found_commit(call, call.args["ref"])
     query = call.query
     runs = [r for r in call.repository.runs if r.suite.head_sha == sha]
-    if query.get("filter", "latest") == "latest":
-        runs = shape_checks.latest(runs)
-    else:
-        runs = sorted(runs, key=lambda run: -run.id)
+    only_latest = query.get("filter", "latest") == "latest"
+    runs = shape_checks.latest(runs) if only_latest else sorted(runs, key=lambda run: -run.id)
     if "check_name" in query:
         runs = [r for r in runs if r.name == query["check_name"]]
     if "status" in query:
