@@ -34,8 +34,8 @@ def readyz() -> tuple[Response, int]:
 
 
 def running_revision(root: Path) -> str:
-    """What code this is: `MAC_REVISION` of a built image, else the commit of the checkout at `root`, else the version of
-    the distribution. The commit is read from git's files, for no program is run here; once, at start, so that a later
+    """What code this is: `MAC_REVISION` of a built image, else the commit of a checkout at `root`, else the version
+    of the distribution. The commit is read from git's files, as no program is run here; once, at start, so that a later
     checkout does not change the answer."""
     return os.environ.get("MAC_REVISION") or _commit(root) or _distribution()
 
