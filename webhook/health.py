@@ -1,5 +1,6 @@
 """Is this process alive, what is it, and can it serve? Asked by load balancers and by whoever checks a rollout."""
 
+import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,9 +34,10 @@ def readyz() -> tuple[Response, int]:
 
 
 def running_revision(root: Path) -> str:
-    """What code this is: the commit of a checkout at `root`, read from git's files without running git, otherwise the
-    version of the installed distribution. Asked once, at start, so that a later checkout does not change the answer."""
-    return _commit(root) or _distribution()
+    """What code this is: `MAC_REVISION` of a built image, else the commit of a checkout at `root`, else the version
+    of the distribution. The commit is read from git's files, as no program is run here; once, at start, so that a later
+    checkout does not change the answer."""
+    return os.environ.get("MAC_REVISION") or _commit(root) or _distribution()
 
 
 def _commit(root: Path) -> str | None:

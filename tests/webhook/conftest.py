@@ -1,7 +1,10 @@
 """A store, and an application over it, for every test of the doors."""
 
+import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -37,3 +40,14 @@ def client(app: Flask) -> FlaskClient:
 @pytest.fixture
 def knock(client: FlaskClient, store: serving.Store) -> Knock:
     return Knock(client, store)
+
+
+@pytest.fixture(scope="session")
+def real_payloads(repository_root: Path) -> dict[str, list[dict[str, Any]]]:
+    """119 payloads that GitHub published, by event name; they are no part of this project."""
+    folder = os.environ.get("MAC_GITHUB_DESCRIPTION") or repository_root.parent / "shared" / "github"
+    file = Path(folder) / "webhook-examples.json"
+    if not file.is_file():
+        pytest.skip(f"LOUD: {file} is not there, so no real payload was read (set MAC_GITHUB_DESCRIPTION)")
+    loaded: dict[str, list[dict[str, Any]]] = json.loads(file.read_text(encoding="utf-8"))
+    return loaded

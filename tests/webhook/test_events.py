@@ -1,10 +1,7 @@
 """What the doors read out of a delivery: where to look, and nothing else."""
 
-import json
-import os
 from collections import Counter
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +10,6 @@ from pipeline.errors import Rejected
 from webhook import events
 
 UNUSED = {"create", "delete", "merge_group", "workflow_run"}
-
-
-@pytest.fixture(scope="session")
-def real_payloads(repository_root: Path) -> dict[str, list[dict[str, Any]]]:
-    """119 payloads that GitHub published, by event name; they are no part of this project."""
-    folder = os.environ.get("MAC_GITHUB_DESCRIPTION") or repository_root.parent / "shared" / "github"
-    file = Path(folder) / "webhook-examples.json"
-    if not file.is_file():
-        pytest.skip(f"LOUD: {file} is not there, so no real payload was read (set MAC_GITHUB_DESCRIPTION)")
-    loaded: dict[str, list[dict[str, Any]]] = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
 
 
 def test_every_real_payload_is_read(real_payloads: dict[str, list[dict[str, Any]]]) -> None:

@@ -231,3 +231,16 @@ def test_the_secret_is_nowhere_in_the_answers(knock: Knock) -> None:
     answer = deliver(knock, push(), X_Hub_Signature_256="sha256=0")
     assert serving.WEBHOOK_SECRET not in answer.data
     assert signed(push()).encode() not in answer.data
+
+
+def test_every_real_payload_is_taken(
+    knock: Knock, store: Store, real_payloads: dict[str, list[dict[str, Any]]]
+) -> None:
+    sent = 0
+    for name, payloads in real_payloads.items():
+        for payload in payloads:
+            sent += 1
+            body = json.dumps(payload, ensure_ascii=False).encode()
+            answer = deliver(knock, body, X_GitHub_Event=name, X_GitHub_Delivery=f"guid-{sent}")
+            assert answer.status_code == 202, (name, payload.get("action"), answer.data)
+    assert store.counts()["deliveries"] == sent == 119
