@@ -137,7 +137,9 @@ class Settings(Bounds, BaseSettings):
     github_client_id: str | None = Field(default=None, description="client id of the App, for signing in")
     github_client_secret: SecretStr | None = Field(default=None, description="client secret of the App, for signing in")
     session_key: SecretStr | None = Field(default=None, description="key that signs the operators' sessions")
-    proof_key: SecretStr | None = Field(default=None, description="Ed25519 private key that signs proofs, PEM")
+    proof_key: SecretStr | None = Field(
+        default=None, description="Ed25519 key that signs proofs: PEM, or 32 bytes as base64 or hex"
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -1,10 +1,9 @@
 """The web application: every door of the hub, each closed until it says whom it is for."""
 
-from pathlib import Path
-
 from flask import Flask, Response, request
 
 from ledger import migrate
+from ledger.revision import running_revision
 from ledger.session import Ledger
 from ledger.settings import Settings
 from pipeline.errors import ensure
@@ -57,7 +56,7 @@ def _hub(settings: Settings, ledger: Ledger) -> hub.Hub:
         minter=Minter(
             settings.github_api_url, str(app_id), key.get_secret_value(), timeout_ms=settings.github_timeout_ms
         ),
-        revision=health.running_revision(Path(__file__).resolve().parent.parent),
+        revision=running_revision(),
         schema=migrate.migrations("sqlite")[-1].number,  # both kinds of database have the same numbers
     )
 

@@ -9,9 +9,11 @@ from rq import Queue, Worker
 from rq.serializers import JSONSerializer
 
 from ledger import log as logs
+from ledger import publication
 from ledger.bell import QUEUE
 from ledger.settings import Settings, SettingsRefused
 from workers import broker_program, sweep
+from workers.place import name_gone
 from workers.wiring import place, settings_of_process
 
 
@@ -22,6 +24,7 @@ def worker() -> None:
         raise SystemExit("mac-worker: MAC_REDIS_URL is not set; `mac-hub` brings a broker of its own")
     broker_program.check(settings.redis_url)
     connection = Redis.from_url(settings.redis_url)  # RQ sets the time-outs of its long reads by itself
+    publication.free_abandoned(place().ledger, name_gone)
     queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
     Worker([queue], connection=connection, serializer=JSONSerializer).work(logging_level="WARNING")
 

@@ -42,8 +42,8 @@ class Place:
 
     @property
     def name(self) -> str:
-        """This process, as leases name it."""
-        return f"{self.holder.host}:{self.holder.pid}"
+        """This process, as the looks that it takes name it."""
+        return holder_name(self.holder)
 
 
 def this_process() -> Holder:
@@ -56,6 +56,19 @@ def gone(holder: Holder) -> bool:
     if holder.host != socket.gethostname():
         return False
     return holder.boot_id != boot_id() or process_started_at(holder.pid) != holder.started_at
+
+
+def holder_name(holder: Holder) -> str:
+    """A process in one word, as `name_gone` reads it back."""
+    return f"{holder.host}|{holder.boot_id}|{holder.pid}|{holder.started_at}"
+
+
+def name_gone(name: str) -> bool:
+    """Whether the process of that name is provably gone; of a name that cannot be read nothing is known."""
+    words = name.split("|")
+    if len(words) != 4 or not (words[2].isdecimal() and words[3].isdecimal()):
+        return False
+    return gone(Holder(words[0], words[1], int(words[2]), int(words[3])))
 
 
 @cache

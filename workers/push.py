@@ -120,7 +120,8 @@ def _judge(exit_code: int, lines: list[_Line], stderr: str) -> PushResult:
     if not refused or any(not line.summary.startswith(("[rejected]", "[remote rejected]")) for line in refused):
         return Unclear("no_report")
     words = _remote_words(stderr)
-    if any(_RACE.search(f"{line.summary}\n{words}") for line in refused if line.summary.startswith("[remote")):
+    ruled = any(_RULE.search(line.summary) for line in refused)  # then the others fail only because all or none move
+    if not ruled and any(_RACE.search(f"{line.summary}\n{words}") for line in refused if line.summary.startswith("[remote")):
         return Unclear("remote_race")
     at_fault = [line for line in refused if "atomic" not in line.summary] or refused
     refs = tuple(line.ref for line in at_fault)

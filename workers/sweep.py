@@ -12,7 +12,7 @@ import structlog
 
 from ledger import leases, publication
 from workers import publish, register
-from workers.place import Place
+from workers.place import Place, name_gone
 
 log = structlog.get_logger(__name__)
 
@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 def tick(place: Place) -> int:
     """One pass: how many branches were advanced. A branch that fails is logged and starves no other one."""
     guarded("reclaim", lambda: leases.reclaim(place.ledger))
+    guarded("free_abandoned", lambda: publication.free_abandoned(place.ledger, name_gone))
     guarded("register", lambda: register.register_waiting(place))
     guarded("evict", place.mirrors.evict)
     guarded("tidy", place.mirrors.tidy)

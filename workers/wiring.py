@@ -2,14 +2,13 @@
 
 import os
 import random
-import subprocess
 import time
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from ledger.bell import Bell, RedisBell, SilentBell
+from ledger.revision import running_revision
 from ledger.session import Ledger
 from ledger.settings import Settings, SettingsRefused, load
 from pipeline.signing import SigningKey
@@ -48,25 +47,11 @@ def _wired() -> Place:
         github_url=settings.github_url,
         key=_proof_key(settings),
         holder=this_process(),
-        revision=revision(),
+        revision=running_revision(),
         bounds=bounds,
         now=lambda: time.time_ns() // 1_000_000,
         jitter=random.random,
     )
-
-
-@cache
-def revision() -> str:
-    """What code this process runs: `MAC_REVISION` of a built image, else the commit of the checkout, else `unknown`."""
-    given = os.environ.get("MAC_REVISION")
-    if given:
-        return given
-    try:
-        argv = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        found = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return found or "unknown"
 
 
 def _proof_key(settings: Settings) -> SigningKey:

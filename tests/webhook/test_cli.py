@@ -225,4 +225,4 @@ def test_a_contract_is_read_as_the_gate_reads_it(tmp_path: Path, capsys: pytest.
     assert cli.run(["contract", "check", str(file)]) == 1
     said = capsys.readouterr().err
     assert said.startswith("contract_broken: ")
-    assert "line 6" in said
+    assert "line 5" in said

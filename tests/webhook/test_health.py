@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from ledger.access import Scope
+from ledger.revision import running_revision
 from tests.webhook.knocking import Knock, problem
 from tests.webhook.serving import Store
-from webhook.health import running_revision
 
 SHA = "5a" * 20
 
