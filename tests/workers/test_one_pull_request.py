@@ -38,18 +38,19 @@ def _another_hub(folder: Path, ledger_url: str, key: AppKey, number: int) -> Pla
     )
 
 
-def _advance(folder: Path, ledger_url: str, key: AppKey, branch: str, number: int, together: Barrier) -> None:
-    place = _another_hub(folder, ledger_url, key, number)
+def _advance(hub: tuple[Path, str, AppKey, int], branch: str, together: Barrier) -> None:
+    place = _another_hub(*hub)
     together.wait(60)
     publish.advance_branch(place, branch)
 
 
-def _open(key: AppKey, installation: int, repository: int, head: str, together: Barrier, numbers: "multiprocessing.Queue[int]") -> None:
+def _open(key: AppKey, ids: tuple[int, int], together: Barrier, numbers: "multiprocessing.Queue[int]") -> None:
+    installation, repository = ids
     forge = Forge.connect(
         key, installation_id=installation, full_name="acme/demo", repository_id=repository, permissions=PERMISSIONS
     )
     together.wait(60)
-    numbers.put(forge.open_pull_request(head_ref=head, base="main", title="One", body="of many").number)
+    numbers.put(forge.open_pull_request(head_ref="mac/one", base="main", title="One", body="of many").number)
     forge.close()
 
 
@@ -63,7 +64,7 @@ def test_many_hubs_on_one_ledger_open_one_pull_request(github: Sandbox, tmp_path
     spawn = multiprocessing.get_context("spawn")
     together = spawn.Barrier(ASKERS)
     url, branch, key = f"sqlite:///{tmp_path / 'ledger.sqlite'}", scene.branch, scene.place.github
-    hubs = [spawn.Process(target=_advance, args=(tmp_path, url, key, branch, n, together)) for n in range(ASKERS)]
+    hubs = [spawn.Process(target=_advance, args=((tmp_path, url, key, n), branch, together)) for n in range(ASKERS)]
     for hub in hubs:
         hub.start()
     for hub in hubs:
@@ -82,7 +83,7 @@ def test_askers_that_know_nothing_of_each_other_get_the_same_pull_request(github
 
     spawn = multiprocessing.get_context("spawn")
     together, numbers = spawn.Barrier(ASKERS), spawn.Queue()
-    args = (scene.place.github, scene.hub.installation_id, scene.repo.id, "mac/one", together, numbers)
+    args = (scene.place.github, (scene.hub.installation_id, scene.repo.id), together, numbers)
     askers = [spawn.Process(target=_open, args=args) for _ in range(ASKERS)]
     for asker in askers:
         asker.start()
