@@ -39,7 +39,9 @@ def _wired() -> Place:
     bell: Bell = SilentBell()
     if settings.redis_url is not None:
         bell = RedisBell(settings.redis_url, timeout_ms=bounds.ring_timeout_ms, hold_ms=bounds.ring_hold_ms)
-    git = Git.prepared(home / "git", os.environ, timeout_ms=bounds.git_timeout_ms)
+    git = Git.prepared(
+        home / "git", os.environ, timeout_ms=bounds.git_timeout_ms, effect_timeout_ms=bounds.effect_timeout_ms
+    )
     return Place(
         ledger=Ledger.open(settings.ledger_url, bounds=bounds, bell=bell),
         mirrors=Mirrors(home / "mirrors", git, max_bytes=MIRRORS_BYTES_MAX),
