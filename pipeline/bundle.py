@@ -35,6 +35,8 @@ def header(content: bytes) -> BundleHeader:
         if not line:
             return BundleHeader(tuple(tips), tuple(prerequisites))
         if line.startswith(b"@"):
+            if not line.startswith(b"@object-format="):
+                raise _invalid("it asks for a capability that is not taken, such as a filter")
             continue
         if wanted := _PREREQUISITE.fullmatch(line):
             prerequisites.append(wanted.group(1).decode())

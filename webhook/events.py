@@ -40,11 +40,13 @@ class PullRequestChanged:
 
 @dataclass(frozen=True, slots=True)
 class HeadChecked:
-    """A check run, a check suite or a commit status changed on a commit."""
+    """A check run, a check suite or a commit status changed on a commit. `running`: it says that it has not ended yet,
+    and whoever waits for its end has nothing to look at."""
 
     repository_id: int
     head: Sha
     action: str
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ Event: TypeAlias = (
 )
 
 
+# The statuses of a check that has not ended; any other word, known or not, is worth a look.
+_RUNNING = frozenset({"queued", "in_progress", "pending", "requested", "waiting"})
+
+
 def parse(name: str, payload: Payload) -> Event:
     """The event of a delivery by its `X-GitHub-Event` name and its payload.
 
@@ -120,19 +126,26 @@ def _pull_request(payload: Payload) -> Event:
 
 
 def _check_run(payload: Payload) -> Event:
-    return HeadChecked(
-        _number(payload, "repository.id"), _text(payload, "check_run.head_sha"), _text(payload, "action")
-    )
+    return _head_checked(payload, "check_run")
 
 
 def _check_suite(payload: Payload) -> Event:
+    return _head_checked(payload, "check_suite")
+
+
+def _head_checked(payload: Payload, what: str) -> Event:
+    status = _at(payload, f"{what}.status")
     return HeadChecked(
-        _number(payload, "repository.id"), _text(payload, "check_suite.head_sha"), _text(payload, "action")
+        repository_id=_number(payload, "repository.id"),
+        head=_text(payload, f"{what}.head_sha"),
+        action=_text(payload, "action"),
+        running=isinstance(status, str) and status in _RUNNING,
     )
 
 
 def _status(payload: Payload) -> Event:
-    return HeadChecked(_number(payload, "repository.id"), _text(payload, "sha"), _text(payload, "state"))
+    state = _text(payload, "state")
+    return HeadChecked(_number(payload, "repository.id"), _text(payload, "sha"), state, running=state == "pending")
 
 
 def _repository(payload: Payload) -> Event:

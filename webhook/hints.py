@@ -22,8 +22,9 @@ from webhook.events import (
 def hint(event: Event) -> Hint | None:
     """Where an event says to look.
 
-    A delivery is one hint for one repository. A change of access to several at once has none: each of them is found by
-    its next look, as everything is that no delivery told of.
+    A check that begins is worth no look: nobody waits for a beginning, and a head has dozens of them. A delivery is one
+    hint for one repository. A change of access to several at once has none: each of them is found by its next
+    look, as everything is that no delivery told of.
     """
     match event:
         case Pushed(branch=None) | Commented() | Pinged() | Ignored():
@@ -32,6 +33,8 @@ def hint(event: Event) -> Hint | None:
             return Hint(event.repository_id, branch=event.branch, head=event.head)
         case PullRequestChanged():
             return Hint(event.repository_id, head=event.head, pull_request=event.number)
+        case HeadChecked(running=True):
+            return None
         case HeadChecked():
             return Hint(event.repository_id, head=event.head)
         case RepositoryChanged():

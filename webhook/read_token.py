@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import requests
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -72,13 +73,20 @@ class Minter:
 
 def assertion(app_id: str, private_key_pem: str, now: int) -> str:
     """The App's signed claim of being itself (a JWT under RS256), good for nine minutes around `now` (ms)."""
-    key = load_pem_private_key(private_key_pem.encode(), password=None)
-    ensure(isinstance(key, RSAPrivateKey), "the key of a GitHub App is an RSA key")
-    assert isinstance(key, RSAPrivateKey)
+    key = _signing_key(private_key_pem)
     now_s = now // 1000
     claims = {"iat": now_s - CLOCK_SKEW_S, "exp": now_s + ASSERTION_LIFE_S, "iss": app_id}
     signed = f"{_segment({'alg': 'RS256', 'typ': 'JWT'})}.{_segment(claims)}"
     return f"{signed}.{_base64url(key.sign(signed.encode(), PKCS1v15(), SHA256()))}"
+
+
+@cache
+def _signing_key(pem: str) -> RSAPrivateKey:
+    """Read once for each process: checking a key takes longer than a whole request."""
+    key = load_pem_private_key(pem.encode(), password=None)
+    ensure(isinstance(key, RSAPrivateKey), "the key of a GitHub App is an RSA key")
+    assert isinstance(key, RSAPrivateKey)
+    return key
 
 
 def _segment(document: Mapping[str, object]) -> str:

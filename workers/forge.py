@@ -3,12 +3,16 @@
 A list is handed out only when it was read to its end and the count that the forge names agrees. Writes are sent once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any, Final, cast
 from urllib.parse import quote
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from github import Auth
 
 from pipeline.errors import Unavailable, ensure
@@ -38,6 +42,19 @@ class AppKey:
     timeout_ms: int = 15_000
 
 
+@cache
+def signing_key(pem: str) -> RSAPrivateKey:
+    """The App's key, read once for each process and inherited by those it forks: checking one takes longer than a whole
+    request. Raises `ValueError` when it is no RSA key in PEM, without quoting it."""
+    try:
+        key = load_pem_private_key(pem.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError("the App's private key is no key in PEM") from error
+    if not isinstance(key, RSAPrivateKey):
+        raise ValueError("the App's private key is no RSA key")
+    return key
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """An installation token for one repository. `permissions` are what the forge granted, as `contents:write`; a
@@ -60,12 +77,18 @@ class RepositoryFacts:
     archived: bool
 
 
+def _as_app(key: AppKey) -> Rest:
+    """Speak as the App itself, with an assertion that is signed anew for each request."""
+    auth = Auth.AppAuth(key.app_id, cast(Callable[[], str], partial(signing_key, key.private_key)))
+    return Rest(key.api_url, auth, timeout_ms=key.timeout_ms)
+
+
 def mint_token(key: AppKey, installation_id: int, repository_id: int, permissions: Mapping[str, str]) -> Token:
     """Ask for a token that reaches this repository only, with these permissions only (`{"contents": "write"}`).
 
     Raises `ForgeAnswer(unprocessable)` when the installation does not grant them, `Unavailable` without an answer.
     """
-    app = Rest(key.api_url, Auth.AppAuth(key.app_id, key.private_key), timeout_ms=key.timeout_ms)
+    app = _as_app(key)
     answer = app.send(
         "POST",
         f"/app/installations/{installation_id}/access_tokens",
@@ -77,13 +100,13 @@ def mint_token(key: AppKey, installation_id: int, repository_id: int, permission
 
 def app_slug(key: AppKey) -> str:
     """The App's slug; it signs as `<slug>[bot]`. Raises `Unavailable`."""
-    app = Rest(key.api_url, Auth.AppAuth(key.app_id, key.private_key), timeout_ms=key.timeout_ms)
+    app = _as_app(key)
     return str(rest.field(app.get("/app"), "slug"))
 
 
 def installation_of(key: AppKey, full_name: str) -> tuple[int, Mapping[str, str]]:
     """The installation that covers a repository, and its permissions. Raises `ForgeAnswer(not_found)` without one."""
-    app = Rest(key.api_url, Auth.AppAuth(key.app_id, key.private_key), timeout_ms=key.timeout_ms)
+    app = _as_app(key)
     answer = app.get(f"/repos/{_path(full_name)}/installation")
     return int(rest.field(answer, "id")), dict(rest.field(answer, "permissions"))
 
@@ -91,7 +114,7 @@ def installation_of(key: AppKey, full_name: str) -> tuple[int, Mapping[str, str]
 def repository_id_of(key: AppKey, installation_id: int, full_name: str) -> int:
     """The number of a repository that is known by its name only, read with a token for just that name. Used once, at
     registration: from then on the number is what counts. Raises as `mint_token`."""
-    app = Rest(key.api_url, Auth.AppAuth(key.app_id, key.private_key), timeout_ms=key.timeout_ms)
+    app = _as_app(key)
     asked = {"repositories": [full_name.partition("/")[2]], "permissions": {"metadata": "read"}}
     answer = app.send("POST", f"/app/installations/{installation_id}/access_tokens", asked)
     token = Auth.Token(rest.field(answer, "token"))

@@ -136,6 +136,7 @@ class Git:
     environment: Mapping[str, str]
     hooks: Path
     timeout_ms: int
+    effect_timeout_ms: int
     output_max_bytes: int
 
     @staticmethod
@@ -144,13 +145,15 @@ class Git:
         environment: Mapping[str, str],
         *,
         timeout_ms: int = 60_000,
+        effect_timeout_ms: int | None = None,
         output_max_bytes: int = 64 * 1024 * 1024,
         file_protocol: bool = False,
     ) -> "Git":
         """A git whose two scripts (askpass, pre-push guard) lie in `home`, which only we may write.
 
         Of `environment` only the search path, certificates and proxies are taken over. `file_protocol` admits `file://`
-        and paths as remotes, which a hub that serves a forge never needs.
+        and paths as remotes, which a hub that serves a forge never needs. `effect_timeout_ms` bounds what happens under
+        the land slot (pushes, and readings of refs); it is shorter than the slot lives.
         """
         hooks = home / "hooks"
         hooks.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -159,7 +162,7 @@ class Git:
         config = dict(_CONFIG, **({"protocol.file.allow": "always"} if file_protocol else {}))
         kept = {name: environment[name] for name in _INHERITED if name in environment}
         base = {**kept, **_FIXED, **_config_variables(config), "GIT_ASKPASS": str(home / "askpass")}
-        return Git(base, hooks, timeout_ms, output_max_bytes)
+        return Git(base, hooks, timeout_ms, effect_timeout_ms or timeout_ms, output_max_bytes)
 
     def run(
         self,

@@ -81,7 +81,10 @@ class Mirror:
             self.remote("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--", self.url, *specs)
 
     def remote(self, *argv: str, must_move: str | None = None, expected: tuple[int, ...] = (0,)) -> Answer:
-        """A git command that speaks to the remote, with the token. `must_move`: see the pre-push guard in `git`."""
+        """A git command that speaks to the remote, with the token. `must_move`: see the pre-push guard in `git`.
+
+        Only a fetch, which never happens for the sake of an effect, may take as long as a clone takes.
+        """
         return self._git.run(
             *argv,
             directory=self.path,
@@ -89,6 +92,7 @@ class Mirror:
             variables={"MAC_PUSH_MUST_MOVE": must_move} if must_move else None,
             config={"core.hooksPath": str(self._git.hooks)} if must_move else None,
             expected=expected,
+            timeout_ms=None if argv[0] == "fetch" else self._git.effect_timeout_ms,
         )
 
     # --- what is here

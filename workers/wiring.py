@@ -13,7 +13,7 @@ from ledger.session import Ledger
 from ledger.settings import Settings, SettingsRefused, load
 from pipeline.signing import SigningKey
 from workers.clone import Mirrors
-from workers.forge import AppKey
+from workers.forge import AppKey, signing_key
 from workers.git import Git
 from workers.place import Place, this_process
 
@@ -39,7 +39,9 @@ def _wired() -> Place:
     bell: Bell = SilentBell()
     if settings.redis_url is not None:
         bell = RedisBell(settings.redis_url, timeout_ms=bounds.ring_timeout_ms, hold_ms=bounds.ring_hold_ms)
-    git = Git.prepared(home / "git", os.environ, timeout_ms=bounds.git_timeout_ms)
+    git = Git.prepared(
+        home / "git", os.environ, timeout_ms=bounds.git_timeout_ms, effect_timeout_ms=bounds.effect_timeout_ms
+    )
     return Place(
         ledger=Ledger.open(settings.ledger_url, bounds=bounds, bell=bell),
         mirrors=Mirrors(home / "mirrors", git, max_bytes=MIRRORS_BYTES_MAX),
@@ -67,6 +69,10 @@ def _app_key(settings: Settings) -> AppKey:
     assert settings.github_private_key is not None
     if not settings.github_app_id.isdecimal():
         raise SettingsRefused("setting_invalid", "MAC_GITHUB_APP_ID must be a number")
+    try:
+        signing_key(settings.github_private_key.get_secret_value())
+    except ValueError as error:
+        raise SettingsRefused("setting_invalid", f"MAC_GITHUB_PRIVATE_KEY: {error}") from error
     return AppKey(
         api_url=settings.github_api_url,
         app_id=int(settings.github_app_id),

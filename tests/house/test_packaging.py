@@ -117,7 +117,7 @@ def test_the_gate_of_a_change_is_a_program() -> None:
     gate = ROOT / ".ci/run"
     assert os.access(gate, os.X_OK)
     text = gate.read_text(encoding="utf-8")
-    assert re.findall(r"^step (\S+)$", text, re.MULTILINE) == ["test", "lint", "test-all"]
+    assert re.findall(r"^step (\S+)$", text, re.MULTILINE) == ["test", "demo", "lint", "test-all"]
 
 
 def test_the_programs_run_from_one_installation() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.bundle import LINES_MAX, header
 from pipeline.errors import Rejected
+from pipeline.refusals import Refusal
 from tests.pipeline.builders import BASE, HEAD
 
 GOOD = f"# v2 git bundle\n-{BASE} the base\n{HEAD} refs/heads/x\n\nPACK".encode()
@@ -54,3 +55,11 @@ def test_what_is_no_bundle_is_refused(content: bytes) -> None:
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with suppress(Rejected):
         header(content)
+
+
+def test_a_filtered_bundle_is_refused_because_it_does_not_hold_what_it_names() -> None:
+    filtered = GOOD.replace(b"# v2 git bundle\n", b"# v3 git bundle\n@filter=blob:none\n")
+    with pytest.raises(Rejected) as refused:
+        header(filtered)
+    assert refused.value.refusal is Refusal.BUNDLE_INVALID
+    assert header(filtered.replace(b"@filter=blob:none", b"@object-format=sha1")).tips

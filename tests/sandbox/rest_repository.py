@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.sandbox import shape, shape_git, shape_repository
-from tests.sandbox.demands import classic_of, rulesets_of
+from tests.sandbox.demands import bypasses, classic_of, rulesets_of
 from tests.sandbox.endpoints import Call, Collection, operation
 from tests.sandbox.reply import Answer, Refused, not_found, unprocessable
 from tests.sandbox.world import Json, Protection, RequiredCheck, Ruleset
@@ -145,6 +145,8 @@ def get_ruleset(call: Call) -> Json:
     if found is None:
         raise not_found()
     shown = shape_repository.ruleset(call.base, call.repository, found, True)
+    always, in_pull_requests = (bypasses(found, call.caller, road) for road in ("push", "merge"))
+    shown["current_user_can_bypass"] = "always" if always else "pull_requests_only" if in_pull_requests else "never"
     if not call.caller.may("administration", "write"):
         del shown["bypass_actors"]
     return shown

@@ -71,6 +71,22 @@ def test_a_status_points_to_its_commit() -> None:
     assert events.parse("status", payload) == events.HeadChecked(7, "c" * 40, "success")
 
 
+@pytest.mark.parametrize(
+    ("event", "body", "running"),
+    [
+        ("check_run", {"check_run": {"head_sha": "c" * 40, "status": "in_progress"}, "action": "created"}, True),
+        ("check_run", {"check_run": {"head_sha": "c" * 40, "status": "completed"}, "action": "created"}, False),
+        ("check_run", {"check_run": {"head_sha": "c" * 40, "status": "a new word"}, "action": "created"}, False),
+        ("check_suite", {"check_suite": {"head_sha": "c" * 40, "status": None}, "action": "completed"}, False),
+        ("status", {"sha": "c" * 40, "state": "pending"}, True),
+    ],
+)
+def test_only_what_says_that_it_has_not_ended_is_running(event: str, body: dict[str, object], running: bool) -> None:
+    parsed = events.parse(event, {**body, "repository": {"id": 7}})
+    assert isinstance(parsed, events.HeadChecked)
+    assert parsed.running is running
+
+
 def test_an_installation_lists_its_repositories() -> None:
     payload = {"action": "created", "installation": {"id": 3}, "repositories": [{"id": 7}, {"id": 8}]}
     assert events.parse("installation", payload) == events.InstallationChanged(3, (7, 8), "created")
@@ -133,7 +149,7 @@ def test_an_event_without_its_identity_is_refused_by_field(name: str, payload: d
 def test_no_event_has_room_for_more_than_identities() -> None:
     allowed = {
         "repository_id", "installation_id", "repository_ids", "branch", "head", "number", "action", "name",
-        "on_pull_request",
+        "on_pull_request", "running",
     }  # fmt: skip
     kinds = (
         events.Pushed, events.PullRequestChanged, events.HeadChecked, events.RepositoryChanged,

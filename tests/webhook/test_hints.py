@@ -38,6 +38,7 @@ def test_an_event_says_where_to_look(event: Event, expected: Hint) -> None:
     "event",
     [
         Pushed(7, None, "a" * 40),
+        HeadChecked(7, "c" * 40, "created", running=True),
         Commented(7, 4, on_pull_request=True, action="created"),
         InstallationChanged(3, (), "suspend"),
         InstallationChanged(3, (7, 8), "created"),

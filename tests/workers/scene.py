@@ -150,7 +150,7 @@ class Scene:
 
     def advance(self) -> list[str]:
         """Look until nothing is due; what was decided, as words."""
-        branch = self._branch()
+        branch = self.branch
         decided: list[str] = []
         for _ in range(30):
             look = publication.due(self.ledger, branch, self.place.name)
@@ -164,7 +164,7 @@ class Scene:
 
     def wake(self, **what: Any) -> None:
         with self.ledger.write() as tx:
-            publication.wake(tx, self._branch(), **what)
+            publication.wake(tx, self.branch, **what)
 
     def later(self, ms: int) -> None:
         self.clock.ahead_ms += ms
@@ -177,7 +177,9 @@ class Scene:
         with self.ledger.read() as tx:
             return dict(reports.why(tx, task))
 
-    def _branch(self) -> str:
+    @property
+    def branch(self) -> str:
+        """The id of the canonical branch in the ledger."""
         with self.ledger.read() as tx:
             return projects.get(tx, self.project).branch_id
 

@@ -193,7 +193,9 @@ def test_a_push_that_hangs_is_unclear_and_leaves_no_process_behind(
 ) -> None:
     landing = _landing(place, mirror, slot)
     _hook(place, "pre-receive", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
-    impatient = Git.prepared(tmp_path / "git-home", os.environ, file_protocol=True, timeout_ms=700)
+    impatient = Git.prepared(
+        tmp_path / "git-home", os.environ, file_protocol=True, timeout_ms=60_000, effect_timeout_ms=700
+    )
     hasty = Mirror(mirror.path, impatient, mirror.url, None, remake=lambda: None)
 
     assert land(slot, hasty, landing) == Unclear("time_out")

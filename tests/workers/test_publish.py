@@ -1,0 +1,111 @@
+"""An advance: bounded, loses no event, says by name what it could not read, and needs no bell."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rq.utils import import_attribute
+
+from ledger.bell import JOB
+from ledger.bounds import Bounds
+from pipeline.states import State
+from tests.sandbox.sandbox import Sandbox
+from tests.workers.scene import Scene
+from workers import publish, sweep
+
+
+class CountingBell:
+    """A bell that only counts: who rang, who answered."""
+
+    def __init__(self) -> None:
+        self.rung: list[str] = []
+        self.answered: list[str] = []
+
+    def ring(self, branch_id: str) -> None:
+        self.rung.append(branch_id)
+
+    def answer(self, branch_id: str) -> None:
+        self.answered.append(branch_id)
+
+
+def _scene(github: Sandbox, folder: Path, **bounds: Any) -> tuple[Scene, str, str]:
+    """A task whose evidence is in, on a branch with a required check; its id and its head."""
+    scene = Scene.set_up(github, folder, **bounds)
+    scene.repo.ruleset(required_checks=[("ci/test", scene.ci)], strict=True)
+    assert scene.register().state == "ready"
+    task = scene.task()
+    return scene, task, scene.hands_in(scene.lease(), {"a.txt": "b\n"})
+
+
+def test_the_job_that_a_ring_names_is_there() -> None:
+    assert import_attribute(JOB) is publish.advance
+
+
+def test_an_advance_answers_the_bell_and_rings_again_when_its_bound_ends_it(github: Sandbox, tmp_path: Path) -> None:
+    scene, _, _ = _scene(github, tmp_path, advance_looks_max=2)
+    bell = CountingBell()
+    scene.ledger.bell = bell
+    assert publish.advance_branch(scene.place, scene.branch) == 2
+    assert bell.answered == [scene.branch]
+    assert bell.rung[-1] == scene.branch
+    bell.rung.clear()
+    assert publish.advance_branch(scene.place, scene.branch) == 2, "gate, then a wait"
+    publish.advance_branch(scene.place, scene.branch)
+    assert bell.rung[2:] == [], "what waits rings no bell"
+
+
+def test_without_any_bell_the_sweep_lands(github: Sandbox, tmp_path: Path) -> None:
+    scene, task, head = _scene(github, tmp_path)
+    assert sweep.tick(scene.place) == 1
+    scene.ci.reports(scene.repo, head, "ci/test", "success")
+    assert sweep.tick(scene.place) == 0, "it is not due yet, and nobody told"
+    scene.later(Bounds().backoff_max_ms)
+    assert sweep.tick(scene.place) == 1
+    assert scene.state(task) is State.COMPLETED
+    assert scene.repo.tip() == head
+
+
+@pytest.mark.parametrize("path", ["/repos/acme/demo/rules/branches/main", "/repos/acme/demo/branches/main/protection"])
+def test_rules_that_could_not_be_read_are_no_freedom(github: Sandbox, tmp_path: Path, path: str) -> None:
+    scene, task, head = _scene(github, tmp_path)
+    scene.advance()
+    scene.ci.reports(scene.repo, head, "ci/test", "success")
+    github.orders.add("GET", path, status=502)
+    tip = scene.repo.tip()
+    scene.wake(head=head)
+    assert scene.advance() == ["wait:unknown"]
+    assert scene.why(task)["facts"]["fact"] == "rules"
+    assert scene.repo.tip() == tip
+    scene.wake(head=head)
+    assert scene.advance() == ["land:gate_green"]
+
+
+def test_a_token_that_cannot_be_had_is_a_wait_with_that_name(github: Sandbox, tmp_path: Path) -> None:
+    scene, task, _ = _scene(github, tmp_path)
+    github.orders.add("POST", "*/access_tokens", status=503)
+    assert scene.advance() == ["wait:unknown"]
+    assert scene.why(task)["facts"]["fact"] == "remote"
+    assert scene.repo.pull_requests == {}
+
+
+def test_a_waiting_publication_costs_no_call_within_its_back_off(github: Sandbox, tmp_path: Path) -> None:
+    scene, _, _ = _scene(github, tmp_path)
+    scene.advance()
+    github.forget_calls()
+    for _ in range(20):
+        sweep.tick(scene.place)
+    assert sum(github.calls().values()) == 0
+
+
+def test_a_landing_costs_five_calls_from_the_green_check_to_the_proof(github: Sandbox, tmp_path: Path) -> None:
+    scene, task, head = _scene(github, tmp_path)
+    scene.advance()
+    scene.ci.reports(scene.repo, head, "ci/test", "success")
+    github.forget_calls()
+    scene.wake(head=head)
+    scene.advance()
+    assert scene.state(task) is State.COMPLETED
+    reports = {"POST /repos/{owner}/{repo}/check-runs", "PATCH /repos/{owner}/{repo}/check-runs/{check_run_id}"}
+    calls = {name: n for name, n in github.calls("installation:mac-hub").items() if not name.startswith("git ")}
+    assert sum(calls.values()) == 5 + 2, f"five to land, and two afterwards to report it: {calls}"
+    assert len(reports & calls.keys()) == 1
