@@ -56,7 +56,10 @@ class SimGit(Git):
     @staticmethod
     def made(home: Path, store: Store, baton: Baton, remotes: dict[str, RemoteRefs]) -> "SimGit":
         """A git for the mirrors below `home`."""
-        git = SimGit({"GIT_CONFIG_COUNT": "0"}, home / "hooks", 20_000, 1 << 26)
+        git = SimGit(
+            environment={"GIT_CONFIG_COUNT": "0"}, hooks=home / "hooks", timeout_ms=20_000, effect_timeout_ms=20_000,
+            output_max_bytes=1 << 26,
+        )  # fmt: skip
         for name, value in (("store", store), ("baton", baton), ("remotes", remotes), ("repositories", {})):
             object.__setattr__(git, name, value)
         return git

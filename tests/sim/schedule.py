@@ -95,7 +95,6 @@ def _mend(world: World) -> None:
         world.run(actor)
     while world.remote.asleep:
         world.remote.asleep.pop(0)()
-    world.skews[:] = [0] * len(world.skews)
     for pull in world.town.pulls.values():
         pull.base, pull.open = "main", pull.open or not pull.merged
     for ref, (before, put) in world.strangers.items():

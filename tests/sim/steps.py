@@ -227,11 +227,6 @@ def _back(world: World, random: Random) -> None:
     world.clock.advance(-random.choice(BACK_MS))
 
 
-def _skew(world: World, random: Random) -> None:
-    """A host's own clock is set."""
-    world.skews[random.randrange(2)] = random.choice((0, 5_000, -5_000, 200_000, -200_000))
-
-
 STEPS: Final[Mapping[str, tuple[int, Act]]] = {
     "job": (30, _job), "begun": (10, _begun), "on": (14, _on), "to_end": (7, _to_end), "kill": (5, _kill),
     "work": (12, _work), "slow_work": (4, _slow_work), "reclaim": (1, _reclaim),
@@ -239,5 +234,5 @@ STEPS: Final[Mapping[str, tuple[int, Act]]] = {
     "cancel": (1, _order("cancel")), "retry": (2, _order("retry")), "pause": (1, _order("pause")),
     "resume": (2, _order("resume")), "wave": (1, _wave), "push": (3, _push), "rewind": (2, _rewind),
     "by_hand": (1, _by_hand), "head": (1, _head), "pull": (2, _pull), "ci": (16, _ci), "hint": (3, _hint),
-    "late": (3, _late), "clock": (20, _clock), "back": (1, _back), "skew": (1, _skew),
+    "late": (3, _late), "clock": (20, _clock), "back": (1, _back),
 }  # fmt: skip

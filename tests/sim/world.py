@@ -93,7 +93,6 @@ class World:
     told: list[str] = field(default_factory=list)
     broken: list[tuple[int, str]] = field(default_factory=list)
     committed: Callable[[], None] = lambda: None
-    skews: list[int] = field(default_factory=lambda: [0] * HOSTS)
     workers: list[str] = field(default_factory=list)
     strangers: dict[str, tuple[Sha | None, Sha]] = field(default_factory=dict)
     branch: str = ""
@@ -144,7 +143,7 @@ class World:
             holder=Holder(f"host-{host}", f"boot-{host}", 0, 0),
             revision="simulated",
             bounds=self.bounds,
-            now=lambda: self.clock() + self.skews[host],
+            now=self.ledger.now,
             jitter=lambda: next(jitter),
         )
 
@@ -242,7 +241,9 @@ class World:
 
     def stranger(self, ref: str, new: Sha) -> None:
         """Somebody else moves a ref, by whatever means the forge gives to people."""
-        self.strangers[ref] = (self.refs.get(ref), new)
+        before = self.strangers.get(ref)
+        undone = before[0] if before is not None and before[1] == self.refs.get(ref) else self.refs.get(ref)
+        self.strangers[ref] = (undone, new)
         self.remote.repository.take(new)
         self.refs[ref] = new
         self.told.append(f"a stranger moves {ref} to {new[:8]}")
