@@ -7,6 +7,8 @@ child process that was forked never uses a connection of its parent.
 
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -24,6 +26,16 @@ def connect(url: str) -> Engine:
     engine = _sqlite(url) if parsed.get_backend_name() == "sqlite" else _postgresql(url)
     _engines.add(engine)
     return engine
+
+
+@contextmanager
+def closing_engine(url: str) -> Iterator[Engine]:
+    """An engine for one short program: its connections are given back at the end of the block."""
+    engine = connect(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def writing(connection: Connection) -> Connection:

@@ -31,6 +31,7 @@ def _run(racer: Callable[..., Any], barrier: Any, answers: Any, arguments: tuple
     ledger = Ledger.open(url)
     barrier.wait(PATIENCE_S)
     answers.put(racer(ledger, *rest))
+    ledger.close()
 
 
 def claim(ledger: Ledger, worker_id: str) -> str | None:

@@ -5,9 +5,11 @@ import multiprocessing
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, inspect, text
+from sqlalchemy.types import TypeEngine
 
 from ledger import migrate
 from ledger.engine import connect
@@ -17,8 +19,8 @@ from ledger.tables import metadata
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    made = connect(f"sqlite:///{tmp_path / 'new.sqlite'}")
+def engine(empty_url: str) -> Iterator[Engine]:
+    made = connect(empty_url)
     yield made
     made.dispose()
 
@@ -33,6 +35,10 @@ def _code(engine: Engine, folder: Path = FOLDER) -> str:
     return caught.value.code
 
 
+def _url(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
 def _tables(engine: Engine) -> set[str]:
     return set(inspect(engine).get_table_names())
 
@@ -41,10 +47,11 @@ def _folder(tmp_path: Path, **files: str) -> Path:
     """A folder with the real migrations and some more."""
     folder = tmp_path / "migrations"
     folder.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.sqlite.sql"):
+    for path in FOLDER.glob("*.sql"):
         (folder / path.name).write_bytes(path.read_bytes())
     for name, content in files.items():
         (folder / f"{name.removeprefix('m')}.sqlite.sql").write_text(content)
+        (folder / f"{name.removeprefix('m')}.postgresql.sql").write_text(content.replace(" STRICT", ""))
     return folder
 
 
@@ -60,7 +67,7 @@ def test_each_migration_leaves_its_row_with_the_digest_of_its_file(engine: Engin
     _apply(engine)
     with engine.connect() as connection:
         [row] = migrate.applied(connection)
-    assert row == Applied(1, "0001_walking_line", migrations("sqlite")[0].sha256, False, 5, "test", row.catalogue)
+    assert row == Applied(1, "0001_walking_line", migrations(engine.dialect.name)[0].sha256, False, 5, "test", row.catalogue)
     assert re.fullmatch("[0-9a-f]{64}", row.catalogue)
 
 
@@ -81,7 +88,7 @@ def test_a_schema_that_is_not_ours_is_refused_by_name(engine: Engine, damage: st
         connection.execute(text(damage))
     assert _code(engine) == code
     with pytest.raises(SchemaRefused):
-        Ledger.open(str(engine.url))
+        Ledger.open(_url(engine))
 
 
 def test_a_ledger_that_is_behind_is_refused_and_can_be_brought_up(engine: Engine, tmp_path: Path) -> None:
@@ -120,12 +127,14 @@ def test_a_migration_that_changes_nothing_is_refused(engine: Engine, tmp_path: P
 
 
 def _apply_in_process(url: str) -> None:
-    migrate.apply(connect(url), applied_by="test")
+    engine = connect(url)
+    migrate.apply(engine, applied_by="test")
+    engine.dispose()
 
 
 def test_two_programs_that_migrate_at_once_follow_each_other(engine: Engine) -> None:
     context = multiprocessing.get_context("spawn")
-    both = [context.Process(target=_apply_in_process, args=(str(engine.url),)) for _ in range(2)]
+    both = [context.Process(target=_apply_in_process, args=(_url(engine),)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:
@@ -136,9 +145,9 @@ def test_two_programs_that_migrate_at_once_follow_each_other(engine: Engine) -> 
 
 
 def test_the_program_applies_and_reports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    empty_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("MAC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MAC_DATABASE_URL", empty_url)
     assert migrate.main(["--status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["refusal"] == "schema_uninitialised"
     assert migrate.main(["--json"]) == 0
@@ -156,14 +165,15 @@ def test_the_statements_and_the_migrations_know_the_same_columns(engine: Engine)
         assert list(made) == [column.name for column in table.columns], name
         for column in table.columns:
             assert made[column.name]["nullable"] is column.nullable, f"{name}.{column.name}"
-            assert str(made[column.name]["type"]) == _spelled(str(column.type)), f"{name}.{column.name}"
+            assert str(made[column.name]["type"]) == _spelled(engine, column.type), f"{name}.{column.name}"
         keys = {(fk["constrained_columns"][0], fk["referred_table"]) for fk in inspector.get_foreign_keys(name)}
         assert keys == {(fk.parent.name, fk.column.table.name) for fk in table.foreign_keys}, name
         assert inspector.get_pk_constraint(name)["constrained_columns"] == [c.name for c in table.primary_key]
 
 
-def _spelled(kind: str) -> str:
-    return kind.replace("BIGINT", "INTEGER")
+def _spelled(engine: Engine, kind: TypeEngine[Any]) -> str:
+    spelled = kind.compile(engine.dialect)
+    return spelled.replace("BIGINT", "INTEGER") if engine.dialect.name == "sqlite" else spelled
 
 
 def test_both_databases_have_the_same_migrations_and_the_same_rules() -> None:

@@ -1,5 +1,7 @@
 """Real processes at the same moment: one winner each, and the ledger tells of one."""
 
+from collections.abc import Iterator
+
 import pytest
 from sqlalchemy import update
 
@@ -15,10 +17,12 @@ MANY = 4
 
 
 @pytest.fixture
-def racing(database_url: str) -> World:
+def racing(database_url: str) -> Iterator[World]:
     """The builder on a ledger with the real clock, as the racing processes have it."""
     clock = VirtualClock(wall_clock())
-    return World(Ledger.open(database_url, clock=clock), clock, HeardBell())
+    ledger = Ledger.open(database_url, clock=clock)
+    yield World(ledger, clock, HeardBell())
+    ledger.close()
 
 
 def test_many_claimants_get_one_lease(racing: World, database_url: str) -> None:
