@@ -22,7 +22,7 @@ from pipeline.claim import Claimant
 from pipeline.errors import Rejected, ensure
 from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
-from pipeline.states import Event
+from pipeline.states import Event, State
 
 ENVIRONMENT = "environment"
 WORK = "work"
@@ -48,7 +48,7 @@ class LeasedTask:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: `continue`, or `stop` when somebody asked for it."""
+    """The answer to a heartbeat: `continue`, or `stop` when somebody asked for it or the task is over."""
 
     order: str
     expires_in_ms: int
@@ -97,7 +97,8 @@ def heartbeat(ledger: Ledger, lease_id: str, token: int, worker_id: str) -> Beat
         )
         if done.rowcount != 1:
             raise Rejected(Refusal.LEASE_STALE)
-        stop = tasks.locked(tx, held_now.task_id).stop_requested_at is not None
+        task = tasks.locked(tx, held_now.task_id)
+        stop = task.stop_requested_at is not None or task.state is not State.CLAIMED
         return Beat("stop" if stop else "continue", tx.bounds.task_lease_ms)
 
 

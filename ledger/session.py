@@ -101,6 +101,14 @@ class Ledger:
         with self.engine.connect() as plain, (connection := reading(plain)).begin():
             yield Transaction(connection, self.bounds, self._clock, self._ids)
 
+    def now(self) -> int:
+        """The ledger's time, in milliseconds: the one clock that every written time is compared with. Another host's own
+        clock may differ from it by minutes."""
+        if self._clock is not None:
+            return self._clock()
+        with self.read() as tx:
+            return tx.now()
+
     def _ring(self, branch_id: str) -> None:
         try:
             self.bell.ring(branch_id)

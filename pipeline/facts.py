@@ -245,7 +245,8 @@ class Change:
     `head` is the remote's head where that belongs to the evidence, otherwise the evidence's head. `belongs`: the
     remote's head is the evidence's, or is reached from it only by update commits that the hub recorded. `merged_tree`
     is None when the two conflict. `linear`: no merge commit between tip and head. `contract_met_at_tip`: the tip's
-    newer contract is met as well.
+    newer contract is met as well. `builds_on_tip`: everything that the change was built on, the verified base and the
+    tips of its update commits, is still on the branch; a branch that was rewound would take removed commits back.
     """
 
     head: Sha
@@ -259,6 +260,7 @@ class Change:
     merged_tree: Sha | None
     linear: bool = True
     contract_met_at_tip: bool = True
+    builds_on_tip: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,12 @@ def unreadable(s: Snapshot) -> Decision | None:
 
 
 def merges(s: Snapshot) -> Decision | None:
-    """The change merges with the tip, and meets the tip's own contract."""
+    """The change merges with the tip, brings nothing back that was taken off it, and meets the tip's own contract."""
     change = change_of(s)
     if not change.contract_met_at_tip:
         return _send_back(s, Reason.CONTRACT_CHANGED, "contract_changed", change)
+    if not change.builds_on_tip:
+        return _send_back(s, Reason.CANONICAL_MOVED, "rebase_onto_tip", change)
     if change.merged_tree is None:
         return _send_back(s, Reason.CONFLICT, "rebase_onto_tip", change)
     return None

@@ -8,8 +8,10 @@ from pipeline.intent import Update
 from workers.mirror import Mirror
 
 
-def change_of(mirror: Mirror, evidence: EvidenceFacts, *, head: Sha, tip: Sha, belonging: bool) -> Change:
-    """The facts of this head on this tip; `belonging`: the remote's own head is of the evidence.
+def change_of(
+    mirror: Mirror, evidence: EvidenceFacts, *, head: Sha, tip: Sha, belonging: bool, updates: Sequence[Update] = ()
+) -> Change:
+    """The facts of this head on this tip; `belonging`: the remote's own head is of the evidence, by these `updates`.
 
     Raises `Unavailable` when a commit is not in the mirror. `contract_met_at_tip` is True here; who knows the contract
     replaces it.
@@ -27,6 +29,7 @@ def change_of(mirror: Mirror, evidence: EvidenceFacts, *, head: Sha, tip: Sha, b
         belongs=belonging,
         merged_tree=commits[tip].tree if contained else mirror.merge_tree(tip, head).tree,
         linear=not mirror.merges_between(tip, head),
+        builds_on_tip=all(_contains(mirror, base, tip) for base in (evidence.verified_base, *(u.tip for u in updates))),
     )
 
 

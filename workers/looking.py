@@ -72,6 +72,8 @@ def looking(place: Place, look: Look) -> Iterator[Looking]:
     with closing(_forge(place, held)) as forge, place.mirrors.open(_origin(held, forge)) as mirror:
         unreadable = _take_in(place, held, evidence, mirror)
         with _slot_if_likely(place, look, held) as slot:
+            if slot is not None:
+                held = dossier(place.ledger, look.publication_id)  # what was read before may be over by now
             snapshot = _snapshot(place, held, evidence, mirror, forge, readable=unreadable is None)
             yield Looking(place, look, held, evidence, mirror, forge, unreadable, slot, snapshot)
 

@@ -134,6 +134,8 @@ def _refs(sight: Sight, mirror: Mirror, limits: _Limits) -> tuple[Fact[Sha], Fac
 
 def _change(sight: Sight, mirror: Mirror, tip: Fact[Sha], head: Fact[Sha | None]) -> Change:
     """The change at the remote's head where that belongs to the evidence, otherwise at the evidence's own head."""
+    if not sight.expected_head:
+        raise Unavailable("no_change", "a report has no head")
     if isinstance(tip, Unknown):
         raise Unavailable(tip.why, "the tip was not read")
     if isinstance(head, Unknown):
@@ -150,7 +152,7 @@ def _change(sight: Sight, mirror: Mirror, tip: Fact[Sha], head: Fact[Sha | None]
         raise Unavailable("head_not_here", "the head is neither on the remote nor in a bundle that was taken in")
     ours = head.value is not None and belongs(mirror, sight.evidence.head, sight.updates, head.value)
     candidate = head.value if head.value is not None and ours else sight.expected_head
-    return change_of(mirror, sight.evidence, head=candidate, tip=tip.value, belonging=ours)
+    return change_of(mirror, sight.evidence, head=candidate, tip=tip.value, belonging=ours, updates=sight.updates)
 
 
 def _pull_request(sight: Sight, forge: Forge) -> PullRequest | None:

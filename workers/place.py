@@ -21,8 +21,8 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One process's hands. `jitter` gives a number in [0, 1); `now` the time in milliseconds; both are arguments so
-    that a simulation can own them."""
+    """One process's hands. `jitter` gives a number in [0, 1); `now` is the ledger's time in milliseconds, never the
+    host's: what a look read and when is compared with what the ledger wrote and when."""
 
     ledger: Ledger
     mirrors: Mirrors

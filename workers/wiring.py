@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -42,8 +41,9 @@ def _wired() -> Place:
     git = Git.prepared(
         home / "git", os.environ, timeout_ms=bounds.git_timeout_ms, effect_timeout_ms=bounds.effect_timeout_ms
     )
+    ledger = Ledger.open(settings.ledger_url, bounds=bounds, bell=bell)
     return Place(
-        ledger=Ledger.open(settings.ledger_url, bounds=bounds, bell=bell),
+        ledger=ledger,
         mirrors=Mirrors(home / "mirrors", git, max_bytes=MIRRORS_BYTES_MAX),
         github=_app_key(settings),
         github_url=settings.github_url,
@@ -51,7 +51,7 @@ def _wired() -> Place:
         holder=this_process(),
         revision=running_revision(),
         bounds=bounds,
-        now=lambda: time.time_ns() // 1_000_000,
+        now=ledger.now,
         jitter=random.random,
     )
 

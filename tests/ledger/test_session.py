@@ -141,3 +141,9 @@ def test_a_broker_that_hangs_is_given_up_after_its_time_out() -> None:
         began = time.monotonic()
         bell.ring("branch_1")
         assert time.monotonic() - began < 1.0
+
+
+def test_the_ledgers_time_is_the_clock_that_it_writes_with(world: World) -> None:
+    world.clock.advance(77)
+    with world.ledger.read() as tx:
+        assert world.ledger.now() == tx.now() == world.clock.at

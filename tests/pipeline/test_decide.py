@@ -149,6 +149,8 @@ ROWS: list[tuple[str, Snapshot, type[Decision], Reason]] = [
     ("the environment failed", green(verdict__result=VerdictResult.ENVIRONMENT), Return, Reason.VERDICT_ENVIRONMENT),
     ("the tip's contract asks for more", green(remote__change__contract_met_at_tip=False), SendBack,
      Reason.CONTRACT_CHANGED),
+    ("what it was built on was taken off the branch", green(remote__change__builds_on_tip=False), SendBack,
+     Reason.CANONICAL_MOVED),
     ("a conflict", green(remote__change__merged_tree=None), SendBack, Reason.CONFLICT),
     ("a conflict too many", green(remote__change__merged_tree=None, task__sent_back=2), Block,
      Reason.SEND_BACKS_SPENT),

@@ -146,7 +146,14 @@ class Worse:
 
 
 def _set(name: str, path: str, value: Any) -> Worse:
-    return Worse(name, lambda s: change(s, path, value))
+    """A fact that takes this value. What was not read does not get worse by being read, whatever it turns out to be."""
+
+    def apply(s: Snapshot) -> Snapshot:
+        room, _, fact = path.partition(".")
+        read_now = isinstance(value, Known) and isinstance(getattr(getattr(s, room), fact, None), Unknown)
+        return s if read_now else change(s, path, value)
+
+    return Worse(name, apply)
 
 
 def _checks(name: str, conclusion: str | None, status: str = "completed") -> Worse:

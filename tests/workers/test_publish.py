@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from rq.utils import import_attribute
 
+from ledger import evidence
 from ledger.bell import JOB
 from ledger.bounds import Bounds
+from pipeline.facts import Deliverable
 from pipeline.states import State
 from tests.sandbox.sandbox import Sandbox
 from tests.workers.scene import Scene
-from workers import publish, sweep
+from workers import publish, sweep, wiring
 
 
 class CountingBell:
@@ -109,3 +111,42 @@ def test_a_landing_costs_five_calls_from_the_green_check_to_the_proof(github: Sa
     calls = {name: n for name, n in github.calls("installation:mac-hub").items() if not name.startswith("git ")}
     assert sum(calls.values()) == 5 + 2, f"five to land, and two afterwards to report it: {calls}"
     assert len(reports & calls.keys()) == 1
+
+
+def test_a_report_is_judged_and_completes_its_task_without_touching_a_branch(github: Sandbox, tmp_path: Path) -> None:
+    scene = Scene.set_up(github, tmp_path)
+    scene.register()
+    task = scene.task("Which tests are slow?", Deliverable.REPORT)
+    leased, refs = scene.lease(), scene.repo.git.run("for-each-ref")
+    summary = "The five slowest tests all wait for one lock, in the order of their names."
+    document = {"schema": "mac.evidence.v1", "kind": "operator_result", "summary": summary}
+    evidence.submit(scene.ledger, leased.lease_id, leased.token, scene.worker, document)
+
+    assert scene.advance() == ["run_gate:gate_not_run", "finish:report_approved"]
+
+    assert scene.state(task) is State.COMPLETED
+    assert scene.repo.git.run("for-each-ref") == refs
+
+
+def test_a_change_whose_base_was_taken_off_the_branch_brings_it_not_back(github: Sandbox, tmp_path: Path) -> None:
+    scene = Scene.set_up(github, tmp_path)
+    scene.repo.ruleset(required_checks=[("ci/test", scene.ci)], strict=True)
+    scene.register()
+    before, removed = scene.repo.tip(), scene.repo.commit(on="main", files={"wrong.txt": "wrong\n"})
+    task = scene.task()
+    head = scene.hands_in(scene.lease(), {"a.txt": "b\n"})
+    scene.advance()
+    scene.ci.reports(scene.repo, head, "ci/test", "success")
+    scene.repo.git.run("update-ref", "refs/heads/main", before)
+
+    scene.wake()
+    assert scene.advance() == ["wait:unconfirmed"]
+    scene.later(scene.place.bounds.confirm_ms)
+    assert scene.advance() == ["send_back:canonical_moved"]
+
+    assert scene.repo.tip() == before != removed, "green, and a fast-forward: and yet it does not land"
+    assert scene.state(task) is State.OPEN
+
+
+def test_a_look_reads_the_ledgers_time_and_no_other() -> None:
+    assert "time" not in vars(wiring), "two clocks that differ make a gate younger than its intent"
