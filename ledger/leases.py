@@ -48,7 +48,8 @@ class LeasedTask:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: `continue`, or `stop` when somebody asked for it or the task is over."""
+    """The answer to a heartbeat: `continue`, or `stop` when somebody asked for it. A task that is over has no lease that
+    could be renewed."""
 
     order: str
     expires_in_ms: int
@@ -98,7 +99,8 @@ def heartbeat(ledger: Ledger, lease_id: str, token: int, worker_id: str) -> Beat
         if done.rowcount != 1:
             raise Rejected(Refusal.LEASE_STALE)
         task = tasks.locked(tx, held_now.task_id)
-        stop = task.stop_requested_at is not None or task.state is not State.CLAIMED
+        ensure(task.state is State.CLAIMED, "a task with a live lease is claimed")
+        stop = task.stop_requested_at is not None
         return Beat("stop" if stop else "continue", tx.bounds.task_lease_ms)
 
 
