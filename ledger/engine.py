@@ -1,8 +1,9 @@
 """Connections to the ledger's database, set up so that the guarantees of the ledger hold on each of them.
 
 SQLite: write-ahead log, every commit synced, foreign keys on, and writers that take the write lock when they begin,
-so that no transaction fails half way because it read before it wrote. PostgreSQL: the schema `mac`, read committed. A
-child process that was forked never uses a connection of its parent.
+so that no transaction fails half way because it read before it wrote. PostgreSQL: the schema `mac`; writers see what was
+committed before each of their statements, as their locks need it, readers one state from beginning to end. A child
+process that was forked never uses a connection of its parent.
 """
 
 import os
@@ -41,6 +42,12 @@ def closing_engine(url: str) -> Iterator[Engine]:
 def writing(connection: Connection) -> Connection:
     """The connection, so that its next transaction takes the write lock when it begins."""
     return connection.execution_options(mac_writes=True)
+
+
+def reading(connection: Connection) -> Connection:
+    """The connection, so that its next transaction sees one state, whatever others commit meanwhile. SQLite's always
+    do."""
+    return connection if is_sqlite(connection) else connection.execution_options(isolation_level="REPEATABLE READ")
 
 
 def is_sqlite(connection: Connection) -> bool:

@@ -219,5 +219,8 @@ WORSE: tuple[Worse, ...] = (
 )
 
 # Reasons that `decide` never gives, each with who gives it.
-ELSEWHERE = {Reason.SLOT_TAKEN: "the land slot is asked for after the decision, by the publication worker"}
+ELSEWHERE = {
+    Reason.SLOT_TAKEN: "the land slot is asked for after the decision, by the publication worker",
+    Reason.FAILED_ALIKE: "an attempt that fails hands in no evidence, so that nothing is decided about it",
+}
 

@@ -128,12 +128,12 @@ def test_a_report_is_handed_in_without_commits(here: World) -> None:
     ("command", "failure", "sentence"),
     [
         (("sh", "-c", "exit 3"), "work", "sh exited with 3"),
-        (("true",), "work", "the command left no change"),
+        (("true",), "work:no_change", "the command left no change"),
         (("sh", "-c", "echo 42 > wrong.txt"), "work", "sh exited with 1"),
         (("no-such-program",), "environment", "no-such-program could not be started"),
         (("sh", "-c", "kill -9 $$"), "environment", "sh was ended by signal 9"),
         (("sh", "-c", "echo 1 > a; rm -rf .git"), "work", "the command left a worktree that git cannot read"),
-        (("sh", "-c", "git checkout -q --orphan o; echo 1 > answer.txt"), "work", "does not contain the tip"),
+        (("sh", "-c", "git checkout -q --orphan o; echo 1 > answer.txt"), "work:tip_not_contained", "does not contain the tip"),
         (("sh", "-c", "echo 1 > answer.txt; echo no > $MAC_RESULT_FILE"), "work", "result file cannot be read"),
     ],
 )
@@ -143,7 +143,9 @@ def test_a_failed_attempt_is_released_with_its_class_and_a_sentence(
     task = here.store.task(here.project)
     assert here.execute(command).exit == 1
     attempt = one(here, "attempts")
-    assert (attempt["ending"], attempt["failure_class"]) == ("released", failure)
+    named, _, code = failure.partition(":")
+    assert (attempt["ending"], attempt["failure_class"]) == ("released", named)
+    assert attempt["failure_code"] == (code or None), "only what depends on the work alone has a code"
     assert sentence in attempt["sentence"]
     assert here.store.task_now(task).state is State.OPEN
     assert count(here, "evidence") == 0
