@@ -19,13 +19,13 @@ REPORT = "The guest book has no order, two guests stand in it twice, and nobody 
 def sent_back(world: World, say: Say) -> Row:
     """Without required checks the tip moves under the change: the same task comes back, rebased, and lands."""
     task = ask(world, "plain", "Grace was here")
-    work(world, (sys.executable, "tests/demo/moving_agent.py"), DEMO_CONTROL=f"{world.github}/_sandbox")
+    work(world, (sys.executable, "tests/demo/moving_agent.py"), "plain", DEMO_CONTROL=f"{world.github}/_sandbox")
     say("while mac-executor worked, somebody pushed to main")
     until(
         lambda: world.mac("task", "show", task)["directive"], "the task to be sent back", 60, world.programs.check
     )
     say("the hub sent the task back: rebase onto the tip")
-    work(world, AGENT)
+    work(world, AGENT, "plain")
     say("mac-executor took the same task up again, rebased, and ran the test again")
     done = follow(world, task, say)
     must(done["attempts"] == 2 and done["sent_back"] == 1, "it was not the same task that came back once")
@@ -94,15 +94,21 @@ def reported(world: World, say: Say) -> Row:
     """A report is approved by a fixed rule and completes without a landing; prose does not close code."""
     tip = world.tip("acme/plain")
     code = ask(world, "plain", "Write code")
-    lease = _api(world, "POST", "/v1/leases", {}, executor=True)
+    lease = _api(world, "POST", "/v1/leases", {"projects": ["plain"]}, executor=True)
     must(lease["task"]["id"] == code, "another task was leased")
-    prose = {"schema": "mac.evidence.v1", "kind": "operator_result", "summary": REPORT, "files": [], "runs": []}
+    prose = {
+        "schema": "mac.evidence.v1",
+        "kind": "operator_result",
+        "summary": REPORT,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "executor": {"name": "demo", "version": "1"},
+    }
     refused = _refusal(world, "POST", f"/v1/leases/{lease['lease']['id']}/evidence", prose, lease=lease)
     must(refused == "deliverable_mismatch", f"code was closed by prose: {refused}")
     given_back = {"class": "withdrawn", "sentence": "only to see it refused"}
     _api(world, "POST", f"/v1/leases/{lease['lease']['id']}/release", given_back, executor=True, lease=lease)
-    task = ask(world, "plain", "Look into the guest book", "report")
-    work(world, (sys.executable, "-c", f"print({REPORT!r})"))
+    task = ask(world, "plain", "Look into the guest book", "report", priority=1)
+    work(world, (sys.executable, "-c", f"print({REPORT!r})"), "plain")
     done = follow(world, task, say)
     must(world.tip("acme/plain") == tip, "a report moved the branch")
     say(f"approved and completed without a landing; code closed by prose: {refused}")

@@ -43,17 +43,19 @@ def lands(world: World, say: Say) -> Row:
 AGENT = (sys.executable, "tests/demo/agent.py")
 
 
-def ask(world: World, project: str, title: str, deliverable: str = "code") -> str:
-    """Create a task with `mac`."""
+def ask(world: World, project: str, title: str, deliverable: str = "code", priority: int = 0) -> str:
+    """Create a task with `mac`; a higher priority is leased first."""
     body = "Write yourself into the guest book."
     words = ("--project", project, "--title", title, "--body", body, "--deliverable", deliverable)
-    return str(world.mac("task", "create", *words)["id"])
+    more = ("--priority", str(priority))
+    return str(world.mac("task", "create", *words, *more)["id"])
 
 
-def work(world: World, command: tuple[str, ...], **environment: str) -> None:
-    """Let `mac-executor` take one lease and run this command for it."""
+def work(world: World, command: tuple[str, ...], project: str = "hub", **environment: str) -> None:
+    """Let `mac-executor` take one lease of a project and run this command for it."""
     given = {"MAC_HUB_URL": world.hub, "MAC_TOKEN": world.executor, **environment}
-    argv = [str(HERE / "mac-executor"), "--once", "--workdir", str(world.programs.folder / "executor"), "--"]
+    folder = str(world.programs.folder / "executor")
+    argv = [str(HERE / "mac-executor"), "--once", "--project", project, "--workdir", folder, "--"]
     whole = [str(world.programs.root / word) if word.startswith("tests/") else word for word in command]
     world.programs.run("executor", [*argv, *whole], given)
 
@@ -130,7 +132,7 @@ def row(world: World, scene: str, task: dict[str, Any]) -> Row:
     log = world.control("GET", "requests")["requests"]
     proven = next(_ms(e["at"]) for e in world.mac("task", "timeline", task["id"]) if e["event"] == "landed")
     said = [r["at_ms"] for r in log if r["caller"] == "installation:ci-app" and "check-runs" in r["path"]]
-    begun = max((at for at in said if at <= proven), default=proof["gate"]["read_at"])
+    begun = max((at for at in said if at <= proof["committed_at"]), default=proof["gate"]["read_at"])
     green = begun if proof["gate"]["checks"] else proof["gate"]["read_at"]
     ours = [r for r in log if r["caller"] == "installation:mac-hub" and green <= r["at_ms"] <= proven]
     calls = [r for r in ours if not r["route"].startswith("git ")]
