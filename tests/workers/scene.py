@@ -93,9 +93,7 @@ class Scene:
     def task(self, title: str = "Change a", deliverable: Deliverable = Deliverable.CODE) -> str:
         with self.ledger.write() as tx:
             project = projects.get(tx, self.project)
-            made = tasks.create(
-                tx, project, title=title, body="Please.", deliverable=deliverable, priority=0, actor="test"
-            )
+            made = tasks.create(tx, project, title=title, body="Please.", deliverable=deliverable, priority=0, actor="test")
             return made.id
 
     def lease(self) -> LeasedTask:
