@@ -93,9 +93,7 @@ class Scene:
     def task(self, title: str = "Change a", deliverable: Deliverable = Deliverable.CODE) -> str:
         with self.ledger.write() as tx:
             project = projects.get(tx, self.project)
-            made = tasks.create(
-                tx, project, title=title, body="Please.", deliverable=deliverable, priority=0, actor="test"
-            )
+            made = tasks.create(tx, project, title=title, body="Please.", deliverable=deliverable, priority=0, actor="test")
             return made.id
 
     def lease(self) -> LeasedTask:
@@ -184,17 +182,14 @@ class Scene:
             return projects.get(tx, self.project).branch_id
 
 
-def _place(github: Sandbox, hub: AppHandle, folder: Path, clock: PushedClock, bounds: Bounds) -> Place:
-    url = f"sqlite:///{folder / 'ledger.sqlite'}"
-    engine = connect(url)
-    migrate.apply(engine, applied_by="test")
-    engine.dispose()
+def place_at(folder: Path, key: AppKey, clock: PushedClock, bounds: Bounds) -> Place:
+    """The hands in this folder, in whatever process asks: a second one sees the same ledger and the same mirrors."""
     git = Git.prepared(folder / "git", os.environ, timeout_ms=20_000)
     return Place(
-        ledger=Ledger.open(url, clock=clock, bounds=bounds),
+        ledger=Ledger.open(ledger_url(folder), clock=clock, bounds=bounds),
         mirrors=Mirrors(folder / "mirrors", git, max_bytes=10**9),
-        github=AppKey(github.url, hub.id, hub.private_key, timeout_ms=5_000),
-        github_url=github.url,
+        github=key,
+        github_url=key.api_url,
         key=SigningKey(b"\x07" * 32),
         holder=this_process(),
         revision="test",
@@ -202,6 +197,17 @@ def _place(github: Sandbox, hub: AppHandle, folder: Path, clock: PushedClock, bo
         now=clock,
         jitter=lambda: 0.5,
     )
+
+
+def ledger_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'ledger.sqlite'}"
+
+
+def _place(github: Sandbox, hub: AppHandle, folder: Path, clock: PushedClock, bounds: Bounds) -> Place:
+    engine = connect(ledger_url(folder))
+    migrate.apply(engine, applied_by="test")
+    engine.dispose()
+    return place_at(folder, AppKey(github.url, hub.id, hub.private_key, timeout_ms=5_000), clock, bounds)
 
 
 def _git(folder: Path, *argv: str) -> str:
