@@ -121,6 +121,9 @@ class Laws:
         if fixed["gate"]["kind"] == "required_checks":
             if tested not in self.world.town.green:
                 self.broken(1, f"{intent_id} lands {tested}, whose required check was never green")
+            red_at = self.world.town.red_at.get(tested)
+            if red_at is not None and red_at < fixed["gate"]["read_at"] and not self.world.town.told_old:
+                self.broken(1, f"{intent_id} lands {tested}, whose required check was red when it was read")
         elif self.world.plan.required or any(r["exit"] for r in runs) or base != old or tested != head:
             self.broken(1, f"{intent_id} lands on a verifier run that is not green on this tip")
 
@@ -202,16 +205,16 @@ class Laws:
 
     def _publications(self) -> None:
         latest = max(self.world.clock(), *self.counters.values(), 0)
-        for row in self.world.memory.rows("SELECT * FROM publications WHERE state <> 'closed'"):
+        for row in self.world.memory.rows(_WAITING):
             if row["decision"] and not row["owner"]:
                 self.broken(5, f"{row['id']} waits and nobody owns it")
             if row["next_look_at"] > max(latest, row["since"]) + 2 * self.world.bounds.backoff_max_ms:
                 self.broken(5, f"{row['id']} is not looked at before {row['next_look_at']}")
-            wait = (row["decision"], row["reason"], row["since"])
+            wait, stands = (row["decision"], row["reason"], row["told"]), (row["since"], row["deadline"])
             before = self.waits.get(row["id"])
-            if before is not None and before[0] == wait and before[1] != row["deadline"]:
-                self.broken(5, f"{row['id']}: the deadline of {wait} moved from {before[1]} to {row['deadline']}")
-            self.waits[row["id"]] = (wait, row["deadline"])
+            if before is not None and before[0] == wait and before[1] != stands:
+                self.broken(5, f"{row['id']}: start and deadline of {wait} moved from {before[1]} to {stands}")
+            self.waits[row["id"]] = (wait, stands)
 
     def _proofs(self) -> None:
         found = {r["id"]: r for r in self.world.memory.rows("SELECT * FROM proofs ORDER BY sequence")}
@@ -285,6 +288,9 @@ SELECT t.*, (SELECT count(*) FROM leases l WHERE l.task_id = t.id AND l.released
   (SELECT count(*) FROM publications p WHERE p.task_id = t.id AND p.state <> 'closed') AS live,
   (SELECT p.owner FROM publications p WHERE p.task_id = t.id AND p.state <> 'closed') AS owner,
   (SELECT count(*) FROM proofs f WHERE f.task_id = t.id) AS proofs FROM tasks t"""
+_WAITING: Final = """
+SELECT p.*, (SELECT count(*) FROM history h WHERE h.subject_id = p.id AND h.event LIKE 'decided_%') AS told
+FROM publications p WHERE p.state <> 'closed'"""
 _SETTLED: Final = "SELECT i.id, i.state, p.landing FROM intents i JOIN publications p ON p.id = i.publication_id"
 _UNFINISHED: Final = """
 SELECT t.id, t.state, t.reason, p.sticky, p.decision, p.reason AS why, p.facts FROM tasks t

@@ -225,6 +225,7 @@ def _clock(world: World, random: Random) -> None:
 
 def _back(world: World, random: Random) -> None:
     world.clock.advance(-random.choice(BACK_MS))
+    world.town.told_old = True  # from here on an instant says nothing of an order
 
 
 STEPS: Final[Mapping[str, tuple[int, Act]]] = {

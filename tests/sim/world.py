@@ -109,7 +109,7 @@ class World:
         self.remote.repository.take(first)
         self.refs = self.remote.repository.refs
         self.refs[MAIN] = first
-        self.town = Town(self.remote, self.plan.required)
+        self.town = Town(self.remote, self.plan.required, now=self.clock)
         self.bell = Bell(self.baton)
         self.ledger = SimLedger(lab.memory, self.clock, self.bounds, self.bell, self.baton, lambda: self.committed())
         home = Path(lab.folder.name) / str(next(lab.numbers))
