@@ -52,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, unless --schedules is given")
     parser.add_argument("--schedules", type=int, help="how many, instead of how long")
     parser.add_argument("--seed", type=int, help="the first seed; by chance, and printed, if not given")
+    parser.add_argument("--until-first", type=float, metavar="SECONDS", help="in this process, to the first breach")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(argv)
     quiet()
@@ -59,6 +60,8 @@ def main(argv: list[str] | None = None) -> int:
     if asked.schedules == 1:
         outcome = play_one(first)
         return 1 if outcome.broken else 0
+    if asked.until_first is not None:
+        return _until_first(first, asked.until_first)
     return _many(first, asked.minutes, asked.schedules, asked.processes)
 
 
@@ -72,6 +75,21 @@ def play_one(seed: int) -> Outcome:
     print("\n".join(outcome.told))
     print(f"seed {seed}: {outcome.ends}, landed {outcome.landed}, broken {outcome.broken}")
     return outcome
+
+
+def _until_first(seed: int, limit_s: float) -> int:
+    laboratory, begun, first = Laboratory(), time.monotonic(), seed
+    try:
+        while time.monotonic() - begun < limit_s:
+            outcome = play(laboratory, Schedule.drawn(seed))
+            if outcome.broken:
+                law, sentence = outcome.broken[0]
+                print(f"law {law}, schedule {seed - first + 1}: {sentence}")
+                return 1
+            seed += 1
+    finally:
+        laboratory.close()
+    return 0
 
 
 def _many(first: int, minutes: float, schedules: int | None, processes: int) -> int:

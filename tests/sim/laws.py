@@ -50,6 +50,7 @@ class Laws:
         self.counters: dict[tuple[str, str], int] = {}
         self.waits: dict[str, tuple[Any, ...]] = {}
         self.proven: dict[str, str] = {}
+        self.latest = 0
         self.intents = 0
         self.evidence = 0
         world.committed = self.committed
@@ -204,12 +205,14 @@ class Laws:
                 self.broken(3, f"{row['id']} is {state} with {row['proofs']} proofs")
 
     def _publications(self) -> None:
-        latest = max(self.world.clock(), *self.counters.values(), 0)
+        self.latest = latest = max(self.world.clock(), self.latest)
         for row in self.world.memory.rows(_WAITING):
             if row["decision"] and not row["owner"]:
                 self.broken(5, f"{row['id']} waits and nobody owns it")
             if row["next_look_at"] > max(latest, row["since"]) + 2 * self.world.bounds.backoff_max_ms:
                 self.broken(5, f"{row['id']} is not looked at before {row['next_look_at']}")
+            if row["fresh"] and row["next_look_at"] > latest:
+                self.broken(5, f"a fact arrived for {row['id']}, and it is not looked at before {row['next_look_at']}")
             wait, stands = (row["decision"], row["reason"], row["told"]), (row["since"], row["deadline"])
             before = self.waits.get(row["id"])
             if before is not None and before[0] == wait and before[1] != stands:

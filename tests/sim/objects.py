@@ -134,7 +134,7 @@ class Store:
 
     def _tree_objects(self, tree: Sha) -> list[Sha]:
         files = self.files(tree)
-        folders = {path.rpartition("/")[0] for path in files if "/" in path}
+        folders = {path[:at] for path in files for at, letter in enumerate(path) if letter == "/"}
         inner = [self.tree({p[len(f) + 1 :]: b for p, b in files.items() if p.startswith(f"{f}/")}) for f in folders]
         return [tree, *sorted(inner), *files.values()]
 
