@@ -108,6 +108,8 @@ class SimGit(Git):
             case "commit-tree":
                 return self._commit_tree(here, argv, stdin, variables)
             case "mktag":
+                if stdin[7:47].decode() not in here.held:
+                    return 128, b"", "fatal: could not read tagged object"
                 sha = self.store.put("tag", stdin)
                 here.held.add(sha)
                 return 0, f"{sha}\n".encode(), ""

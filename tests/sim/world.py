@@ -78,7 +78,7 @@ class Plan:
     def drawn(random: Random) -> "Plan":
         """A plan by chance."""
         method = random.choice(("fast_forward", "merge", "squash"))
-        return Plan(random.random() < 0.6, method, random.randint(1, 3), int(random.random() < 0.1))
+        return Plan(random.random() < 0.6, method, random.randint(1, 4), int(random.random() < 0.1))
 
 
 @dataclass
