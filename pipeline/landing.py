@@ -96,8 +96,9 @@ def required_checks_enforced(rules: Rules) -> bool:
 def gate_of(judgement: Judgement, evidence: EvidenceFacts, change: Change, tip: Sha) -> Gate | None:
     """The one gate of a landing, or None when it is not green.
 
-    The head that lands must contain the tip and the verified base, and bring nothing that was taken off the branch. Required checks count at that head. Without any,
-    the executor's verifier run counts, and only on the very tip that it ran on, for the very head that it ran at.
+    The head that lands must contain the tip and the verified base, and bring nothing that was taken off the branch.
+    Required checks count at that head. Without any, the executor's verifier run counts, and only on the very tip that
+    it ran on, for the very head that it ran at.
     """
     if not (change.contains_tip and change.contains_verified_base and change.builds_on_tip):
         return None

@@ -9,41 +9,9 @@ import sys
 import time
 from collections import Counter
 
-from tests.sim.schedule import Outcome, Schedule, play, shrink
+from tests.sim.batches import BATCH, batch, explain
+from tests.sim.schedule import Outcome, Schedule, play
 from tests.sim.world import Laboratory, quiet
-
-BATCH = 20
-
-
-def batch(first: int, count: int) -> tuple[int, Counter[str], int, list[Outcome]]:
-    """Play seeds one after the other: how many landed, how tasks ended, the seams passed, and what failed."""
-    quiet()
-    laboratory = Laboratory()
-    landed, seams, ends, failed = 0, 0, Counter[str](), []
-    try:
-        for seed in range(first, first + count):
-            outcome = play(laboratory, Schedule.drawn(seed))
-            landed, seams = landed + outcome.landed, seams + outcome.seams
-            ends.update(outcome.ends)
-            if outcome.broken:
-                failed.append(outcome)
-    finally:
-        laboratory.close()
-    return landed, ends, seams, failed
-
-
-def explain(outcome: Outcome) -> str:
-    """The failure made small, with its trace."""
-    laboratory = Laboratory()
-    law = outcome.broken[0][0]
-    try:
-        small = shrink(outcome.schedule, lambda s: any(b[0] == law for b in play(laboratory, s).broken[:1]))
-        told = play(laboratory, small, trace=True)
-    finally:
-        laboratory.close()
-    steps = ", ".join(f"({s.word!r}, {s.number})" for s in small.steps)
-    head = f"seed {small.seed} breaks law {told.broken[0][0]}: {told.broken[0][1]}\nplan {small.plan}\nsteps {steps}"
-    return "\n".join([head, *told.told])
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,7 +65,8 @@ def _many(first: int, minutes: float, schedules: int | None, processes: int) -> 
     begun, landed, seams, played, ends = time.monotonic(), 0, 0, 0, Counter[str]()
     failed: list[Outcome] = []
     with cf.ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        seed, running = first, set()
+        seed = first
+        running: set[cf.Future[tuple[int, Counter[str], int, list[Outcome]]]] = set()
         while True:
             spent = (time.monotonic() - begun) / 60 >= minutes if schedules is None else seed - first >= schedules
             while not spent and not failed and len(running) < processes:

@@ -116,7 +116,12 @@ class Requester:
         return self
 
     def requestJsonAndCheck(  # noqa: N802 - the library's name
-        self, verb: str, url: str, *, parameters: Mapping[str, Any], input: Mapping[str, Any] | None
+        self,
+        verb: str,
+        url: str,
+        *,
+        parameters: Mapping[str, Any],
+        input: Mapping[str, Any] | None,  # noqa: A002 - the library's name
     ) -> tuple[dict[str, str], Any]:
         """The answer, or the library's exception."""
         path = url.removeprefix(API).removeprefix("/repos/acme/demo")
@@ -137,9 +142,7 @@ class Requester:
             self.earlier[key] = answer
         return answer
 
-    def _answer(
-        self, verb: str, path: str, asked: Mapping[str, Any], body: dict[str, Any]
-    ) -> tuple[dict[str, str], Any]:
+    def _answer(self, verb: str, path: str, asked: Mapping[str, Any], body: dict[str, Any]) -> tuple[dict[str, str], Any]:
         path, _, query = path.partition("?")
         asked = dict(asked) | dict(pair.split("=") for pair in query.split("&") if pair)
         for pattern, answer in _ROUTES:

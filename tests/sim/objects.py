@@ -44,9 +44,7 @@ class Store:
         for name, inner in folders.items():
             entries[name] = ("40000", self.tree(inner))
         order = sorted(entries, key=lambda name: name + "/" if name in folders else name)
-        return self.put(
-            "tree", b"".join(f"{entries[n][0]} {n}\0".encode() + bytes.fromhex(entries[n][1]) for n in order)
-        )
+        return self.put("tree", b"".join(f"{entries[n][0]} {n}\0".encode() + bytes.fromhex(entries[n][1]) for n in order))
 
     def files(self, tree: Sha) -> dict[str, Sha]:
         """Every file of a tree."""

@@ -34,7 +34,9 @@ class Schedule:
     def kept(self, path: Path, why: str) -> None:
         """Keep it as a file, with a sentence that says what it once showed."""
         steps = [[step.word, step.number] for step in self.steps]
-        path.write_text(json.dumps({"why": why, "seed": self.seed, "plan": asdict(self.plan), "steps": steps}, indent=1) + "\n")
+        path.write_text(
+            json.dumps({"why": why, "seed": self.seed, "plan": asdict(self.plan), "steps": steps}, indent=1) + "\n"
+        )
 
     @staticmethod
     def read(path: Path) -> "Schedule":

@@ -21,8 +21,10 @@ BACK_MS: Final = (2_000, 20_000, 130_000, 1_000_000)
 AMBUSH_SEAMS: Final = 150
 AMBUSHES: Final = ("ledger write", "git push", "git push, sent", "git push, answered")
 HOSTILE: Final = (
-    ("stop",), ("hold",), ("pause",), ("cancel",), ("push",), ("rewind",), ("by_hand",), ("by_hand",), ("head",), ("head",), ("flipped",),
-    ("expired", "other"), ("expired", "other"), ("expired", "other", "other"), ("kill",), ("expired", "cancel"), ("expired", "other", "rewind"),
+    ("stop",), ("hold",), ("pause",), ("cancel",), ("push",), ("rewind",), ("by_hand",), ("by_hand",), ("head",), ("head",),
+    ("flipped",), ("expired", "other"), ("expired", "other"), ("expired", "other", "other"), ("kill",),
+    ("expired", "cancel"),
+    ("expired", "other", "rewind"),
     ("expired", "push", "other"), ("stop", "expired", "other"), ("kill", "by_hand"),
 )  # fmt: skip
 Act = Callable[[World, Random], None]
@@ -179,7 +181,7 @@ def _order(name: str) -> Act:
                         orders.retry(tx, task, why="Once more.", actor="sim")
                     case "pause":
                         projects.pause(tx, world.project, actor="sim")
-                    case "resume":
+                    case _:
                         projects.resume(tx, world.project, actor="sim")
             world.told.append(f"an operator orders {name} of {task}")
         except Rejected as refused:

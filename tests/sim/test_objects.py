@@ -23,7 +23,9 @@ class Twins:
     def __init__(self, folder: Path) -> None:
         self.store = Store()
         files = {"a.txt": "a\n", "deep/er/b.txt": "b\n", "deep.txt": "c\n"}
-        self.base = self.store.commit(self.store.tree({p: self.store.put("blob", t.encode()) for p, t in files.items()}), [], "Begin")
+        self.base = self.store.commit(
+            self.store.tree({p: self.store.put("blob", t.encode()) for p, t in files.items()}), [], "Begin"
+        )
         self.one = self.store.change(self.base, {"a.txt": "one\n", "new/x.txt": "x\n"}, "One")
         self.other = self.store.change(self.base, {"deep/er/b.txt": None, "y.txt": "y\n"}, "Other")
         self.clash = self.store.change(self.base, {"a.txt": "clash\n"}, "Clash")
@@ -37,7 +39,9 @@ class Twins:
         for name, sha in (("main", self.base), ("one", self.one), ("merged", self.merged), ("clash", self.clash)):
             self.simulated.repository.take(sha)
             self.simulated.repository.refs[f"refs/heads/{name}"] = sha
-            self.real.run("unpack-objects", "-q", directory=self.bare, stdin=self.store.pack(self.store.closure(sha, frozenset())))
+            self.real.run(
+                "unpack-objects", "-q", directory=self.bare, stdin=self.store.pack(self.store.closure(sha, frozenset()))
+            )
             self.real.run("update-ref", f"refs/heads/{name}", sha, directory=self.bare)
         sim = SimGit.made(folder, self.store, Baton(), {"http://127.0.0.1:1/x.git": self.simulated})
         self.places = [
@@ -61,7 +65,10 @@ def _answers(mirror: Mirror, twins: Twins) -> list[object]:
     _fetched(mirror)
     answers: list[object] = [mirror.ls_remote([MAIN, "refs/heads/none", "refs/heads/clash"]), mirror.commits(shas)]
     answers += [mirror.has("f" * 40), mirror.resolve("refs/hub/clash"), mirror.resolve("refs/hub/none")]
-    answers += [mirror.blobs(twins.merged, ["a.txt", "deep/er/b.txt", "new/x.txt", "deep"]), mirror.first_parents(twins.merged, limit=2)]
+    answers += [
+        mirror.blobs(twins.merged, ["a.txt", "deep/er/b.txt", "new/x.txt", "deep"]),
+        mirror.first_parents(twins.merged, limit=2),
+    ]
     answers += [mirror.merges_between(twins.base, twins.merged), mirror.merges_between(twins.merged, twins.one)]
     for one in shas:
         for two in shas:
