@@ -1,12 +1,15 @@
 """Connections to the ledger's database, set up so that the guarantees of the ledger hold on each of them.
 
 SQLite: write-ahead log, every commit synced, foreign keys on, and writers that take the write lock when they begin,
-so that no transaction fails half way because it read before it wrote. PostgreSQL: the schema `mac`, read committed. A
-child process that was forked never uses a connection of its parent.
+so that no transaction fails half way because it read before it wrote. PostgreSQL: the schema `mac`; writers see what was
+committed before each of their statements, as their locks need it, readers one state from beginning to end. A child
+process that was forked never uses a connection of its parent.
 """
 
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -26,9 +29,25 @@ def connect(url: str) -> Engine:
     return engine
 
 
+@contextmanager
+def closing_engine(url: str) -> Iterator[Engine]:
+    """An engine for one short program: its connections are given back at the end of the block."""
+    engine = connect(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def writing(connection: Connection) -> Connection:
     """The connection, so that its next transaction takes the write lock when it begins."""
     return connection.execution_options(mac_writes=True)
+
+
+def reading(connection: Connection) -> Connection:
+    """The connection, so that its next transaction sees one state, whatever others commit meanwhile. SQLite's always
+    do."""
+    return connection if is_sqlite(connection) else connection.execution_options(isolation_level="REPEATABLE READ")
 
 
 def is_sqlite(connection: Connection) -> bool:

@@ -15,7 +15,7 @@ from ledger.tasks import Task
 from pipeline.bundle import header
 from pipeline.canonical import Json, canonical_bytes, digest_bytes
 from pipeline.errors import InvariantBroken, Rejected
-from pipeline.evidence import EvidenceValue, RepositoryChange, invalid, parse
+from pipeline.evidence import EvidenceValue, RepositoryChange, invalid, parse, tokens_used
 from pipeline.facts import EVIDENCE_FOR, EvidenceKind
 from pipeline.refusals import Refusal
 from pipeline.states import Event
@@ -82,41 +82,48 @@ def submit(ledger: Ledger, lease_id: str, token: int, worker_id: str, document: 
     """Take in the evidence of the attempt that this lease stands for.
 
     In one transaction: the evidence is stored under the digest of its canonical JSON, the lease ends, the task is
-    reviewed, its publication begins (one for each attempt), and the branch's bell is rung afterwards. Raises
+    reviewed, its publication begins (one for each attempt), the tokens it used are added to the task's sum, and the
+    branch's bell is rung afterwards. Raises
     `Rejected` by name for a lease that is not good, evidence of another kind than the task asks for, a head that is
     not in the bundle, and evidence that is malformed or too large; then no row was written.
     """
-    value = _read(document, ledger.bounds.request_body_bytes_max)
     with ledger.write() as tx:
-        mine = leases.held(tx, lease_id, token, worker_id)
-        publication.lock_branch_of_task(tx, mine.task_id)
-        task = tasks.locked(tx, mine.task_id)
-        kind = _fits(task, value)
-        change = value if isinstance(value, RepositoryChange) else None
-        bundle_id = None if change is None else _bundle_of(tx, mine, change, document.get("bundle"))
-        evidence_id, head = tx.new_id("ev"), None if change is None else change.head
-        tx.connection.execute(
-            insert(evidence).values(
-                id=evidence_id,
-                task_id=task.id,
-                attempt_id=mine.attempt_id,
-                number=task.attempts,
-                kind=kind.value,
-                digest=value.digest,
-                document=dict(document),
-                bundle_id=bundle_id,
-                created_at=tx.now(),
-                head=head,
-                tree=None if change is None else change.tree,
-                verified_base=None if change is None else change.verified_base,
-            )
+        return submit_in(tx, lease_id, token, worker_id, document)
+
+
+def submit_in(tx: Transaction, lease_id: str, token: int, worker_id: str, document: Mapping[str, Json]) -> Submitted:
+    """The same inside a transaction of the caller's; what it raises must end that transaction."""
+    value, tokens = _read(document, tx.bounds.request_body_bytes_max), tokens_used(document)
+    publication.lock_branch_of_task(tx, leases.task_of(tx, lease_id))
+    mine = leases.held(tx, lease_id, token, worker_id)
+    task = tasks.locked(tx, mine.task_id)
+    kind = _fits(task, value)
+    change = value if isinstance(value, RepositoryChange) else None
+    bundle_id = None if change is None else _bundle_of(tx, mine, change, document.get("bundle"))
+    evidence_id, head = tx.new_id("ev"), None if change is None else change.head
+    tx.connection.execute(
+        insert(evidence).values(
+            id=evidence_id,
+            task_id=task.id,
+            attempt_id=mine.attempt_id,
+            number=task.attempts,
+            kind=kind.value,
+            digest=value.digest,
+            document=dict(document),
+            bundle_id=bundle_id,
+            created_at=tx.now(),
+            head=head,
+            tree=None if change is None else change.tree,
+            verified_base=None if change is None else change.verified_base,
         )
-        leases.end(tx, mine, ending="submitted")
-        facts: dict[str, Json] = {"evidence": evidence_id, "digest": value.digest, "attempt": mine.attempt_id}
-        tasks.move(tx, task.id, Event.SUBMIT, facts=facts, changes={"directive": None}, actor=f"worker {worker_id}")
-        publication_id = publication.begin(tx, task, mine.attempt_id, evidence_id, head=head)
-        _note(tx, task.id, evidence_id, facts, worker_id)
-        return Submitted(evidence_id, value.digest, publication_id, task.id)
+    )
+    leases.end(tx, mine, ending="submitted")
+    leases.spend(tx, mine, tokens)
+    facts: dict[str, Json] = {"evidence": evidence_id, "digest": value.digest, "attempt": mine.attempt_id}
+    tasks.move(tx, task.id, Event.SUBMIT, facts=facts, changes={"directive": None}, actor=f"worker {worker_id}")
+    publication_id = publication.begin(tx, task, mine.attempt_id, evidence_id, head=head)
+    _note(tx, task.id, evidence_id, facts, worker_id)
+    return Submitted(evidence_id, value.digest, publication_id, task.id)
 
 
 def _read(document: Mapping[str, Json], limit: int) -> EvidenceValue:

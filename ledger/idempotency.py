@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
+from ledger.engine import is_sqlite
 from ledger.session import Transaction
 from ledger.tables import idempotency
 from ledger.upsert import insert_absent
+from pipeline.canonical import digest
 from pipeline.errors import Rejected
 from pipeline.refusals import Refusal
 
@@ -19,6 +21,14 @@ class Answer:
 
     status: int
     body: str
+
+
+def reserve(tx: Transaction, *, actor: str, key: str) -> None:
+    """Let one request at a time work under the key, until the transaction ends: the second of two at the same moment
+    waits, and then finds the first one's answer. Where one writer excludes all others anyway, it costs nothing."""
+    if not is_sqlite(tx.connection):
+        number = int.from_bytes(bytes.fromhex(digest([actor, key]))[:8], signed=True)
+        tx.connection.execute(select(func.pg_advisory_xact_lock(number)))
 
 
 def replay(tx: Transaction, *, actor: str, key: str, route: str, request_sha256: str) -> Answer | None:

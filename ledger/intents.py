@@ -21,6 +21,8 @@ from pipeline.facts import LandingRecord
 from pipeline.refusals import Refusal
 from pipeline.states import State
 
+OBSERVED_MAX = 50
+
 Filled = Callable[[str, int, int], Mapping[str, Json]]
 
 
@@ -100,6 +102,24 @@ def observe(ledger: Ledger, intent_id: str, what: str, facts: Mapping[str, Json]
                 id=tx.new_id("obs"), intent_id=intent_id, what=what, facts=dict(facts), at=tx.now()
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was seen of an intent's effect, as it was noted."""
+
+    what: str
+    facts: Mapping[str, Json]
+    at: int
+
+
+def observed(ledger: Ledger, intent_id: str, what: str) -> tuple[Observation, ...]:
+    """What was noted of this kind, the oldest first; the newest `OBSERVED_MAX` of it."""
+    with ledger.read() as tx:
+        c = observations.c
+        query = select(c.what, c.facts, c.at).where(c.intent_id == intent_id, c.what == what)
+        rows = tx.connection.execute(query.order_by(c.at.desc()).limit(OBSERVED_MAX)).all()
+    return tuple(Observation(row.what, row.facts, row.at) for row in reversed(rows))
 
 
 def void(ledger: Ledger, intent_id: str, why: str) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy.engine import make_url
 
 from ledger.catalogue import LEDGER_OF_MIGRATIONS, catalogue_digest
 from ledger.clock import Clock, wall_clock
-from ledger.engine import connect, is_sqlite, writing
+from ledger.engine import closing_engine, is_sqlite, writing
 from ledger.settings import SettingsRefused, load
 from pipeline.canonical import digest_bytes
 from pipeline.errors import HubError, ensure
@@ -183,9 +183,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         url = load("migrate").ledger_url
         _make_folder(url)
-        engine = connect(url)
-        done = () if options.status else apply(engine, applied_by=f"{getpass.getuser()}@{platform.node()}")
-        return _report(engine, [migration.name for migration in done], as_json=options.json)
+        with closing_engine(url) as engine:
+            done = () if options.status else apply(engine, applied_by=f"{getpass.getuser()}@{platform.node()}")
+            return _report(engine, [migration.name for migration in done], as_json=options.json)
     except SettingsRefused as refused:
         print(refused, file=sys.stderr)
         return 2

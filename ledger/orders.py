@@ -4,7 +4,7 @@ from sqlalchemy import select, update
 
 from ledger import history, line, publication, tasks
 from ledger.session import Transaction
-from ledger.tables import attempts, publications
+from ledger.tables import attempts, intents, publications
 from ledger.tasks import Task
 from pipeline.canonical import Json
 from pipeline.errors import Rejected
@@ -57,8 +57,7 @@ def cancel(tx: Transaction, task_id: str, *, actor: str) -> Task:
     """Give the task up for good. Raises `Rejected(intent_not_admitted)` while an intent is open on it: what is being
     landed is settled first; `Rejected(transition_unknown)` when it is over."""
     publication.lock_branch_of_task(tx, task_id)
-    row = _live(tx, task_id)
-    _no_intent(tx, row)
+    _no_intent(tx, task_id)
     tasks.move(tx, task_id, Event.CANCEL, actor=actor)
     line.forget_kept(tx, task_id)
     _look_again(tx, task_id)
@@ -71,7 +70,7 @@ def retry(tx: Transaction, task_id: str, *, why: str, actor: str) -> Task:
     open."""
     publication.lock_branch_of_task(tx, task_id)
     row = _live(tx, task_id)
-    _no_intent(tx, row)
+    _no_intent(tx, task_id)
     if row is not None and publication.landing_recorded(tx, row):
         raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": "a landing of this task is recorded"})
     facts: dict[str, Json] = {"why": why, "publication": row}
@@ -101,8 +100,9 @@ def _live(tx: Transaction, task_id: str) -> str | None:
     return tx.connection.execute(select(c.id).where(c.task_id == task_id, c.state != "closed")).scalar_one_or_none()
 
 
-def _no_intent(tx: Transaction, publication_id: str | None) -> None:
-    if publication_id is not None and publication.has_open_intent(tx, publication_id):
+def _no_intent(tx: Transaction, task_id: str) -> None:
+    c = intents.c
+    if tx.connection.execute(select(c.id).where(c.task_id == task_id, c.state == "open")).one_or_none() is not None:
         raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": "an intent of this task is not settled yet"})
 
 

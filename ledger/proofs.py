@@ -10,9 +10,11 @@ from ledger.publication import Look
 from ledger.session import Ledger, Transaction
 from ledger.tables import evidence, proofs, verdicts
 from pipeline.canonical import Json
+from pipeline.decisions import Finish, name
 from pipeline.errors import Rejected, ensure
 from pipeline.facts import Deliverable, LandingRecord, VerdictResult
 from pipeline.proof import VerifiedProof
+from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
 from pipeline.states import Event
 
@@ -80,7 +82,18 @@ def complete(ledger: Ledger, look: Look, outcome: Landed | Approved) -> None:
         line.forget_kept(tx, row.task_id)
         how = "landed" if isinstance(outcome, Landed) else "approved"
         landing = LandingRecord.PROVEN if isinstance(outcome, Landed) else LandingRecord.NONE
-        publication.write(tx, look, **publication.closing(tx, how), landing=landing.value, landing_facts=facts)
+        ended = Finish(Reason.PROOF_VERIFIED if isinstance(outcome, Landed) else Reason.REPORT_APPROVED)
+        publication.write(
+            tx,
+            look,
+            **publication.closing(tx, how),
+            landing=landing.value,
+            landing_facts=facts,
+            decision=name(ended),
+            reason=ended.reason.value,
+            facts={},
+            since=tx.now(),
+        )
         publication.note(tx, look, how, from_state=row.state, to_state="closed", facts=facts)
         line.turn(tx, row.branch_id)
         publication.wake(tx, row.branch_id, all_in_line=True)

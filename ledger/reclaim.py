@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ledger import history, tasks
 from ledger.session import Ledger, Transaction
 from ledger.tables import attempts, leases, ticks
+from ledger.tables import tasks as tasks_table
 from pipeline.errors import HubError
 from pipeline.reasons import Reason
 from pipeline.states import Event, State
@@ -22,13 +23,13 @@ def end_expired(ledger: Ledger) -> int:
     """End the leases whose expiry and grace have passed, a bounded number; how many were ended by this call.
 
     The task goes back to the pool without its worker, is stopped if that was asked, or fails when no attempt is left.
-    Each lease gets exactly one `lease_expired` row, however many callers there are: the statement that ends it repeats
-    the condition.
+    Each lease gets exactly one `lease_expired` row, however many callers there are: each locks the task first, as
+    everybody does who touches its lease, and the statement that ends it repeats the condition.
     """
     with ledger.write() as tx:
         late = tx.now() - tx.bounds.lease_grace_ms
-        query = select(leases).where(leases.c.released_at.is_(None), leases.c.expires_at <= late).limit(BATCH)
-        found = tx.connection.execute(query.with_for_update(skip_locked=True)).all()
+        query = select(leases).where(leases.c.released_at.is_(None), leases.c.expires_at <= late)
+        found = tx.connection.execute(query.order_by(leases.c.expires_at, leases.c.id).limit(BATCH)).all()
         return sum(_end(tx, row) for row in found)
 
 
@@ -53,6 +54,9 @@ def _due(ledger: Ledger) -> bool:
 
 
 def _end(tx: Transaction, row: Row[Any]) -> int:
+    mine = select(tasks_table.c.id).where(tasks_table.c.id == row.task_id)
+    if tx.connection.execute(mine.with_for_update(skip_locked=True)).one_or_none() is None:
+        return 0  # somebody acts on the task just now; the next reclaim comes by
     now = tx.now()
     late = now - tx.bounds.lease_grace_ms
     guarded = update(leases).where(leases.c.id == row.id, leases.c.released_at.is_(None), leases.c.expires_at <= late)

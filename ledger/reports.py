@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Row, select
 
-from ledger import tasks
+from ledger import claims, tasks
 from ledger.session import Transaction
 from ledger.tables import evidence, publications, verdicts
 from ledger.tables import proofs as proofs_table
@@ -28,6 +28,23 @@ def why(tx: Transaction, task_id: str) -> Shown:
     if task.reason is not None and task.reason != shown["reason"]:
         shown["task_reason"] = {"code": task.reason, "facts": dict(task.reason_facts)}
     return shown
+
+
+def why_unclaimed(tx: Transaction, task_id: str) -> Shown:
+    """Every condition that keeps the task from being leased by whoever comes, each with what would change it; none:
+    `claimable`. Raises `Rejected(task_unknown)`."""
+    task = tasks.get(tx, task_id)
+    found = claims.why_not(tx, task.id)
+    conditions = [
+        {
+            "code": failing.code.value,
+            "facts": dict(failing.facts),
+            "sentence": failing.sentence,
+            "would_change": failing.would_change,
+        }
+        for failing in found
+    ]
+    return {"task": task.id, "state": task.state.value, "claimable": not conditions, "conditions": conditions}
 
 
 def outcome(tx: Transaction, task_id: str) -> Shown:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, text
 from ledger.bell import Bell, SilentBell
 from ledger.bounds import Bounds
 from ledger.clock import Clock, wall_clock
-from ledger.engine import connect, is_sqlite, writing
+from ledger.engine import connect, is_sqlite, reading, writing
 from ledger.ids import Ids, random_id
 from ledger.migrate import verify
 
@@ -98,7 +98,7 @@ class Ledger:
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """A transaction that sees one state of the ledger and changes nothing."""
-        with self.engine.connect() as connection, connection.begin():
+        with self.engine.connect() as plain, (connection := reading(plain)).begin():
             yield Transaction(connection, self.bounds, self._clock, self._ids)
 
     def now(self) -> int:

@@ -133,6 +133,8 @@ tasks = Table(
     whole("created_at"),
     whole("changed_at"),
     text("created_by"),
+    whole("tokens"),
+    whole("token_budget", null=True),
 )
 
 attempts = Table(
@@ -147,6 +149,8 @@ attempts = Table(
     text("ending", null=True),
     text("failure_class", null=True),
     text("sentence", null=True),
+    whole("tokens"),
+    text("failure_code", null=True),
 )
 
 leases = Table(

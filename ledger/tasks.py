@@ -10,7 +10,7 @@ from ledger import history
 from ledger.pages import Page, page, resolve
 from ledger.projects import Project
 from ledger.session import Transaction
-from ledger.tables import credited, tasks
+from ledger.tables import attempts, credited, leases, tasks
 from ledger.upsert import insert_absent
 from pipeline.canonical import Json
 from pipeline.errors import FactValue, Rejected, ensure
@@ -25,7 +25,8 @@ PREFIX = "task_"
 @dataclass(frozen=True, slots=True)
 class Task:
     """One unit of requested work, as the ledger holds it. `attempts` and `fence` never go down; `not_before` is the
-    back-off; `kept_for_worker_until`: offered to its last worker first until then; `line_at`: its first approval."""
+    back-off; `kept_for_worker_until`: offered to its last worker first until then; `line_at`: its first approval;
+    `tokens`: used by its attempts, by their executors' word; `token_budget` None: as many as it takes."""
 
     id: str
     project_id: str
@@ -56,6 +57,8 @@ class Task:
     created_at: int
     changed_at: int
     created_by: str
+    tokens: int
+    token_budget: int | None
 
     @property
     def attempts_left(self) -> int:
@@ -73,6 +76,7 @@ def create(
     actor: str,
     priority: int = 0,
     max_attempts: int | None = None,
+    token_budget: int | None = None,
 ) -> Task:
     """A new task, open. Raises `Rejected(project_not_ready)` until the project's repository was read."""
     if project.state != "ready":
@@ -102,6 +106,8 @@ def create(
             created_at=now,
             changed_at=now,
             created_by=actor,
+            tokens=0,
+            token_budget=token_budget,
         )
     )
     history.write(
@@ -154,8 +160,9 @@ def move(
 ) -> State:
     """Move the task as the table of transitions says, with its history row: the only place that writes a task's state.
 
-    `changes` are further columns of the task, set by the same guarded statement. Raises
-    `Rejected(transition_unknown)`; `InvariantBroken` for a block without a reason.
+    `changes` are further columns of the task, set by the same guarded statement. A task that is claimed no longer has
+    no live lease: one that was not ended before is ended here. Raises `Rejected(transition_unknown)`;
+    `InvariantBroken` for a block without a reason.
     """
     before = locked(tx, task_id).state
     behind = after(before, event)
@@ -169,6 +176,8 @@ def move(
     guarded = update(tasks).where(tasks.c.id == task_id, tasks.c.state == before.value)
     done = tx.connection.execute(guarded.values(state=behind.value, **values, **(changes or {})))
     ensure(done.rowcount == 1, "a locked task kept its state")
+    if before is State.CLAIMED:
+        _end_lease(tx, task_id, ending=behind.value)
     history.write(
         tx,
         subject="task",
@@ -182,6 +191,14 @@ def move(
         actor=actor,
     )
     return behind
+
+
+def _end_lease(tx: Transaction, task_id: str, *, ending: str) -> None:
+    live = update(leases).where(leases.c.task_id == task_id, leases.c.released_at.is_(None))
+    ended = tx.connection.execute(live.values(released_at=tx.now()).returning(leases.c.attempt_id)).scalars().all()
+    for attempt_id in ended:
+        change_attempt = update(attempts).where(attempts.c.id == attempt_id)
+        tx.connection.execute(change_attempt.values(ended_at=tx.now(), ending=ending))
 
 
 def change(tx: Transaction, task_id: str, **values: Any) -> None:

@@ -19,6 +19,7 @@ RUNS_MAX = 200
 EXCERPT_CHARS_MAX = 20_000
 SUMMARY_CHARS_MAX = 20_000
 SUMMARY_CHARS_MIN = 40
+TOKENS_MAX = 2**53
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 # What git admits as a branch, and nothing that could be read as two refs or as an option.
@@ -97,6 +98,15 @@ def parse(document: Mapping[str, Any]) -> EvidenceValue:
     raise invalid("kind", "must be repository_change or operator_result")
 
 
+def tokens_used(document: Mapping[str, Any]) -> int:
+    """The tokens that the attempt used, in and out, by the executor's word; 0 where it says nothing. Raises
+    `Rejected(evidence_invalid)` for a number that is none."""
+    if "usage" not in document:
+        return 0
+    usage = _Fields(document["usage"], "usage.")
+    return sum(usage.count(name) for name in ("input_tokens", "output_tokens") if name in document["usage"])
+
+
 def invalid(field: str, problem: str) -> Rejected:
     """The refusal for one field."""
     return Rejected(Refusal.EVIDENCE_INVALID, {"field": field, "problem": problem})
@@ -169,6 +179,12 @@ class _Fields:
         value = self._get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise invalid(self._prefix + name, "must be a whole number")
+        return value
+
+    def count(self, name: str) -> int:
+        value = self.whole(name)
+        if not 0 <= value <= TOKENS_MAX:
+            raise invalid(self._prefix + name, f"must be from 0 to {TOKENS_MAX}")
         return value
 
     def flag(self, name: str) -> bool:

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     ALREADY_CONTAINED = "already_contained"
     REJECTED_FOR_GOOD = "rejected_for_good"
     BUDGET_SPENT = "budget_spent"
+    FAILED_ALIKE = "failed_alike"
     SEND_BACKS_SPENT = "send_backs_spent"
     LANDINGS_REFUSED = "landings_refused"
     FRONT_TIME_SPENT = "front_time_spent"

@@ -32,3 +32,13 @@ def next_look(decision: Decision, now: int, looks: int, jitter: float, back_off:
     if isinstance(decision, Wait | Block):
         return now + delay_ms(looks, jitter, back_off)
     return now
+
+
+def after_unavailable(now: int, retry_after_ms: int | None, *, intent_open: bool, soon_ms: int) -> int | None:
+    """The moment of the next look where the world did not answer at all, or None where the back-off decides.
+
+    The wait that was asked for is kept. An open intent is looked at soon: nothing else of its branch moves until then.
+    """
+    if retry_after_ms is not None:
+        return now + retry_after_ms
+    return now + soon_ms if intent_open else None

@@ -41,6 +41,7 @@ WORDS: Mapping[Reason, Words] = {
     ),
     Reason.REJECTED_FOR_GOOD: Words("The work was rejected, and no attempt is left.", "An operator grants a retry."),
     Reason.BUDGET_SPENT: Words("The environment failed too often.", "An operator mends it and grants a retry."),
+    Reason.FAILED_ALIKE: Words("Two workers failed at this for the same reason ({code}).", "New work with another task."),
     Reason.SEND_BACKS_SPENT: Words("The task was sent back as often as it may be.", "An operator grants a retry."),
     Reason.LANDINGS_REFUSED: Words("The landing was refused {refused} times.", "An operator grants a retry."),
     Reason.FRONT_TIME_SPENT: Words("The change stood at the front of the line too long.", "An operator grants a retry."),

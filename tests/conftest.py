@@ -9,6 +9,8 @@ from tests.sandbox.fixtures import github
 
 __all__ = ["github"]
 
+pytest_plugins = ["tests.sandbox.plugin"]
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:

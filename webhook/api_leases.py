@@ -9,6 +9,8 @@ from flask import Blueprint, Response, jsonify, request
 
 from ledger import evidence, leases, projects, tasks
 from ledger.access import Scope
+from ledger.reclaim import reclaim_if_due
+from ledger.session import Transaction
 from pipeline.errors import InvariantBroken, Rejected
 from pipeline.refusals import Refusal
 from webhook import auth, hub, once, shown
@@ -21,17 +23,15 @@ blueprint = Blueprint("leases", __name__, url_prefix="/v1/leases")
 @auth.needs(Scope.EXECUTOR)
 def take() -> Response:
     """201: one leased attempt. 204: nothing to do."""
-    wanted, worker, ledger = read(LeaseRequest, request.get_data()), _worker(), hub.current().ledger
+    wanted, worker = read(LeaseRequest, request.get_data()), _worker()
+    reclaim_if_due(hub.current().ledger)
 
-    def lease() -> once.Done | None:
-        only = None
-        if wanted.projects is not None:
-            with ledger.read() as tx:
-                only = [projects.get(tx, name).id for name in wanted.projects]
-        leased = leases.lease(ledger, worker, only)
+    def lease(tx: Transaction) -> once.Done | None:
+        only = None if wanted.projects is None else [projects.get(tx, name).id for name in wanted.projects]
+        leased = leases.lease_in(tx, worker, only)
         return None if leased is None else once.Done(201, shown.lease(leased))
 
-    return once.apart(lease)
+    return once.together(lease)
 
 
 @blueprint.post("/<lease>/heartbeat")
@@ -47,7 +47,7 @@ def heartbeat(lease: str) -> Response:
 def read_token(lease: str) -> Response:
     """A token that reads the contents of the lease's repository, and nothing else. It is never stored."""
     here = hub.current()
-    with here.ledger.read() as tx:
+    with here.ledger.write() as tx:  # the lease is locked, not changed
         held = leases.held(tx, lease, _fence(), _worker())
         project = projects.get(tx, tasks.get(tx, held.task_id).project_id)
         now = tx.now()
@@ -80,12 +80,12 @@ def hand_in(lease: str) -> Response:
     read_evidence(raw)
     document = json.loads(raw)  # exactly what was sent: the digest is the executor's own
 
-    def submit() -> once.Done:
-        taken = evidence.submit(hub.current().ledger, lease, _fence(), _worker(), document)
+    def submit(tx: Transaction) -> once.Done:
+        taken = evidence.submit_in(tx, lease, _fence(), _worker(), document)
         facts = {"evidence": taken.evidence_id, "digest": taken.digest, "publication": taken.publication_id}
         return once.Done(201, {**facts, "task": taken.task_id})
 
-    return once.apart(submit)
+    return once.together(submit)
 
 
 @blueprint.post("/<lease>/release")
@@ -95,7 +95,17 @@ def release(lease: str) -> Response:
     said = read(Release, request.get_data())
     failure = None if said.failure is ReleaseClass.WITHDRAWN else said.failure.value
     ledger = hub.current().ledger
-    leases.release(ledger, lease, _fence(), _worker(), failure_class=failure, sentence=said.sentence)
+    used = said.usage.input_tokens + said.usage.output_tokens
+    leases.release(
+        ledger,
+        lease,
+        _fence(),
+        _worker(),
+        failure_class=failure,
+        failure_code=said.code,
+        sentence=said.sentence,
+        tokens=used,
+    )
     return jsonify({"released": lease})
 
 

@@ -32,6 +32,7 @@ def add() -> Response:
             deliverable=wanted.deliverable,
             priority=wanted.priority,
             max_attempts=wanted.max_attempts,
+            token_budget=wanted.token_budget,
             actor=auth.actor().name,
         )
         return once.Done(201, shown.task(made))

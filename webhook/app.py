@@ -7,7 +7,7 @@ from ledger.revision import running_revision
 from ledger.session import Ledger
 from ledger.settings import Settings
 from pipeline.errors import ensure
-from webhook import api_leases, api_projects, api_proofs, api_tasks, api_tokens, auth, health, hub, problems
+from webhook import api_claims, api_leases, api_projects, api_proofs, api_tasks, api_tokens, auth, health, hub, problems
 from webhook.read_token import Minter
 from webhook.receive import Receiver
 
@@ -16,6 +16,7 @@ BLUEPRINTS = (
     api_projects.blueprint,
     api_tasks.blueprint,
     api_leases.blueprint,
+    api_claims.blueprint,
     api_tokens.blueprint,
     api_proofs.blueprint,
 )
@@ -41,6 +42,7 @@ def create_app(settings: Settings, ledger: Ledger) -> Flask:
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
     auth.close_doors(app)
+    api_claims.install(app)
     app.after_request(_careful_headers)
     return app
 

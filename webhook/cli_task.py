@@ -20,6 +20,7 @@ def task() -> None:
 @click.option("--deliverable", type=click.Choice(["code", "report"]), default="code", show_default=True)
 @click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
 @click.option("--max-attempts", type=click.IntRange(1, 20))
+@click.option("--token-budget", type=click.IntRange(1), help="Tokens after which it is not offered again.")
 @cli_show.hub_options
 def create(
     *,
@@ -30,6 +31,7 @@ def create(
     deliverable: str,
     priority: int,
     max_attempts: int | None,
+    token_budget: int | None,
     hub_url: str | None,
     token: str | None,
     as_json: bool,
@@ -44,6 +46,7 @@ def create(
         "deliverable": deliverable,
         "priority": priority,
         "max_attempts": max_attempts,
+        "token_budget": token_budget,
     }
     cli_show.document(cli_show.client(hub_url, token).post("/v1/tasks", wanted), as_json=as_json)
 
@@ -73,6 +76,7 @@ def _about(view: str, help_text: str) -> None:
 _about("", "One task by its id or a unique prefix of it.")
 _about("outcome", "Evidence, review, publication, acceptance and deployment, side by side.")
 _about("why", "The decision that stands, its reason, and what would change it.")
+_about("why-unclaimed", "Every condition that keeps the task from being leased, and what would change it.")
 
 
 @task.command()

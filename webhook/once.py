@@ -45,37 +45,23 @@ def answer(done: Done) -> Response:
     return _response(done.first())
 
 
-def together(work: Callable[[Transaction], Done]) -> Response:
-    """Do the work and keep its answer in one transaction: both stand or neither does.
+def together(work: Callable[[Transaction], Done | None]) -> Response:
+    """Do the work and keep its answer in one transaction: both stand or neither does. None answers 204, and is not
+    kept: nothing was done. Of two requests at the same moment under one key, one works and both get its answer.
 
     Raises what the work raises, and `Rejected(idempotency_key_reused | field_invalid)` for the key.
     """
     key = _key()
     with hub.current().ledger.write() as tx:
+        if key is not None:
+            idempotency.reserve(tx, actor=key["actor"], key=key["key"])
         before = None if key is None else idempotency.replay(tx, **key)
         if before is not None:
             return _response(before)
         done = work(tx)
-        if key is not None:
+        if done is not None and key is not None:
             idempotency.keep(tx, **key, answer=done.kept())
-    return _response(done.first())
-
-
-def apart(work: Callable[[], Done | None]) -> Response:
-    """As `together`, for work that has transactions of its own: the answer is kept right after it. None answers 204."""
-    key, ledger = _key(), hub.current().ledger
-    if key is not None:
-        with ledger.read() as tx:
-            before = idempotency.replay(tx, **key)
-        if before is not None:
-            return _response(before)
-    done = work()
-    if done is None:
-        return Response(status=204)
-    if key is not None:
-        with ledger.write() as tx:
-            idempotency.keep(tx, **key, answer=done.kept())
-    return _response(done.first())
+    return Response(status=204) if done is None else _response(done.first())
 
 
 def _key() -> dict[str, str] | None:

@@ -54,7 +54,8 @@ class NewProject(Closed):
 
 
 class NewTask(Closed):
-    """A unit of work. `max_attempts` None: the hub's default. A higher `priority` goes first."""
+    """A unit of work. `max_attempts` None: the hub's default; `token_budget` None: no limit. A higher `priority` goes
+    first."""
 
     project: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     title: Line
@@ -62,12 +63,20 @@ class NewTask(Closed):
     deliverable: Deliverable = Deliverable.CODE
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     max_attempts: Annotated[int, Field(ge=1, le=20)] | None = None
+    token_budget: Annotated[int, Field(ge=1, le=2**53)] | None = None
 
 
 class LeaseRequest(Closed):
     """What a worker is ready to take. `projects` None: any."""
 
     projects: Annotated[list[str], Field(min_length=1, max_length=100)] | None = None
+
+
+class Usage(Closed):
+    """Tokens that the attempt used, by the executor's word."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
 
 
 class ReleaseClass(StrEnum):
@@ -79,9 +88,11 @@ class ReleaseClass(StrEnum):
 
 
 class Release(Closed):
-    """A lease given back without evidence."""
+    """A lease given back without evidence. `code` names a failure that depends on the work alone, and on no machine."""
 
     failure: Annotated[ReleaseClass, Field(alias="class")]
+    code: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")] | None = None
+    usage: Usage = Usage()
     sentence: Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 
 
@@ -126,13 +137,6 @@ class Run(Closed):
         if self.ended_at < self.started_at:
             raise PydanticCustomError("run_reversed", "ended_at lies before started_at")
         return self
-
-
-class Usage(Closed):
-    """Tokens that the attempt used, by the executor's word."""
-
-    input_tokens: Count = 0
-    output_tokens: Count = 0
 
 
 class ExecutorName(Closed):

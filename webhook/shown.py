@@ -64,6 +64,8 @@ def task(found: Task) -> dict[str, Any]:
         "reason": None if found.reason is None else {"code": found.reason, "facts": dict(found.reason_facts)},
         "attempts": found.attempts,
         "attempts_left": found.attempts_left,
+        "tokens": found.tokens,
+        "token_budget": found.token_budget,
         "sent_back": found.sent_back,
         "held": found.held,
         "branch": found.head_branch,

@@ -5,26 +5,20 @@ Used after an answer, an error, a time-out and a restart alike; it never asks wh
 
 from typing import assert_never
 
-import structlog
-
 from ledger import intents, proofs
 from ledger.intents import Intent, IntentKind
-from ledger.record import record
 from ledger.slot import LandSlot
-from pipeline import proof, words
 from pipeline import settle as mind
 from pipeline.canonical import Json
-from pipeline.decisions import ConfirmLanding, Decision, Owner, Wait
+from pipeline.decisions import ConfirmLanding, Decision, TipGuard
 from pipeline.errors import ensure
 from pipeline.facts import Sha
 from pipeline.intent import signed
-from pipeline.reasons import Reason
 from workers import land as pushes
-from workers import proving, telling
+from workers import merging
 from workers.looking import Looking
+from workers.prove import Read, look_later, prove
 from workers.under_slot import under_slot
-
-log = structlog.get_logger(__name__)
 
 ROUNDS_MAX = 3
 VOID_PAYLOAD = b'{"mac":"void"}\n'
@@ -41,6 +35,8 @@ def _settle_held(work: Looking, _slot: LandSlot, _decision: Decision) -> None:
         return
     if intent.kind is IntentKind.UPDATE:
         settle_update(work, intent)
+    elif intent.fields["tip_guard"] == TipGuard.STRICT_PROTECTION.value:
+        merging.settle(work, intent)
     else:
         settle(work, intent)
 
@@ -68,7 +64,7 @@ def settle(work: Looking, intent: Intent) -> None:
             case mind.MakeVoid():
                 pushes.void_marker(work.mirror, intent.id, void)
             case mind.LandedByUs(tip=tip):
-                _prove(work, intent, landing, proof.Reading("git", tip, reading.at))
+                prove(work, intent, landing.commit, Read(tip, reading.at), marked=True)
                 return
             case mind.IsVoid():
                 intents.void(work.place.ledger, intent.id, "not_landed")
@@ -80,11 +76,11 @@ def settle(work: Looking, intent: Intent) -> None:
                 intents.unproven(work.place.ledger, intent.id, {"tip": reading.sha, "why": "removed_again"})
                 return
             case mind.NotSettled(why=why):
-                _look_later(work, intent, why)
+                look_later(work, intent, why)
                 return
             case _:
                 assert_never(settlement)
-    _look_later(work, intent, "still_moving")
+    look_later(work, intent, "still_moving")
 
 
 def landing_of(work: Looking, intent: Intent) -> pushes.Landing:
@@ -110,7 +106,7 @@ def settle_update(work: Looking, intent: Intent) -> None:
     elif reading.sha != head or work.place.now() >= intent.committed_at + work.place.bounds.land_slot_ms:
         intents.void(work.place.ledger, intent.id, "not_updated")
     else:
-        _look_later(work, intent, "push_may_be_under_way")
+        look_later(work, intent, "push_may_be_under_way")
 
 
 def _marker(reading: pushes.Reading, intent: Intent, landing: pushes.Landing, void: Sha) -> mind.MarkerState:
@@ -128,31 +124,3 @@ def _reachable(work: Looking, landing: pushes.Landing, tip: Sha | None) -> bool:
         work.mirror.fetch({f"refs/heads/{landing.branch}": "refs/hub/tip"})
     # A commit that was built on another host and never pushed is not here, and then it is not on the branch either.
     return work.mirror.has(tip) and work.mirror.has(landing.commit) and work.mirror.is_ancestor(landing.commit, tip)
-
-
-def _prove(work: Looking, intent: Intent, landing: pushes.Landing, reading: proof.Reading) -> None:
-    """Build the proof from the intent and this reading, hold it against git and the ledger, and complete with it."""
-    place = work.place
-    keys = [place.key.public]
-    envelope = proof.build(intent.fields, landing.commit, reading.sha, [reading], place.key)
-    payload = proof.predicate_of(envelope)
-    marker = (landing.commit, signed(intent.fields, place.key))  # what stands under the very id that was read back
-    facts = proving.git_facts(work.mirror, payload, reading.sha, marker, keys)
-    recorded = proof.Recorded(intent.fields, [{"via": reading.via, "sha": reading.sha, "at": reading.at}])
-    verification = proof.verify(envelope, keys, facts, recorded)
-    if not verification.holds:
-        failed = [f"{step.number} {step.name}: {step.problem}" for step in verification.failed]
-        log.error("proof_does_not_hold", intent=intent.id, failed=failed)
-        intents.unproven(place.ledger, intent.id, {"failed": failed})
-        return
-    proven = proof.admit(envelope, verification)
-    proofs.complete(place.ledger, work.look, proofs.Landed(proven))
-    telling.tell(work, words.landed_report(landing.commit, proven.digest))
-
-
-def _look_later(work: Looking, intent: Intent, why: str) -> None:
-    """The intent stays open; the publication is looked at again soon, and nothing else of its branch moves until
-    then."""
-    at = work.place.now() + work.place.bounds.confirm_ms
-    wait = Wait(Reason.INTENT_UNSETTLED, Owner.HUB, {"intent": intent.id, "why": why}, next_look_at=at)
-    record(work.place.ledger, work.look, wait, next_look_at=at)

@@ -74,7 +74,7 @@ class Executor:
         """Give the lease back. If the hub is away or the lease is gone, its expiry does the same a little later."""
         self.order.say(f"{lease.task} attempt {lease.attempt}: {failed.failure}: {failed.sentence}")
         with contextlib.suppress(Unavailable, Rejected):
-            self.hub.release(lease, failed.failure, failed.sentence)
+            self.hub.release(lease, failed.failure, failed.sentence, failed.code)
 
 
 @click.command(context_settings={"ignore_unknown_options": False})

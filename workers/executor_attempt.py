@@ -30,12 +30,14 @@ RESULT_BYTES_MAX: Final = 65_536
 
 
 class Failed(Exception):
-    """The attempt ends without evidence; `failure` is its class and the message the sentence for people."""
+    """The attempt ends without evidence; `failure` is its class and the message the sentence for people. `code` names a
+    failure that depends on the work alone, so that another machine's counts as the same; None: it may be this one's."""
 
-    def __init__(self, failure: str, sentence: str) -> None:
+    def __init__(self, failure: str, sentence: str, code: str | None = None) -> None:
         super().__init__(sentence)
         self.failure = failure
         self.sentence = sentence
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Attempt:
         except Interrupted as interrupted:
             raise _called_off(interrupted.word) from interrupted
         except Rejected as refused:
-            raise Failed(WORK, f"the hub refused: {refused}") from refused
+            raise Failed(WORK, f"the hub refused: {refused}", refused.code) from refused
         except Unavailable as away:
             raise Failed(ENVIRONMENT, str(away)) from away
 
@@ -138,9 +140,9 @@ class Attempt:
             tree.commit_rest(f"Work on {self.lease.task}, attempt {self.lease.attempt}")
             change = tree.change()
             if not change.files:
-                raise Failed(WORK, "the command left no change")
+                raise Failed(WORK, "the command left no change", "no_change")
             if not tree.on_base(change):
-                raise Failed(WORK, "the head does not contain the tip that the work started from")
+                raise Failed(WORK, "the head does not contain the tip that the work started from", "tip_not_contained")
         except GitFailed as broken:
             raise Failed(WORK, f"the command left a worktree that git cannot read: {broken}") from broken
         return change

@@ -110,9 +110,10 @@ class HubClient:
         answer = self._ask("POST", path, json=document, fence=lease.token, key=secrets.token_hex(16))
         return str(_object(answer)["evidence"])
 
-    def release(self, lease: Lease, failure: str, sentence: str) -> None:
-        """Give the lease back without evidence, with the class of the failure and one sentence."""
-        said = {"class": failure, "sentence": sentence[:2_000]}
+    def release(self, lease: Lease, failure: str, sentence: str, code: str | None = None) -> None:
+        """Give the lease back without evidence, with the class of the failure, one sentence, and, where the failure
+        depends on the work alone, its stable code."""
+        said = {"class": failure, "sentence": sentence[:2_000], "code": code}
         self._ask("POST", f"/v1/leases/{lease.id}/release", json=said, fence=lease.token)
 
     def _ask(

@@ -6,14 +6,17 @@ asleep in between is refused whole.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ledger.slot import LandSlot
+from pipeline.canonical import Json
 from pipeline.decisions import LandPlan, Method
 from pipeline.errors import ensure
 from pipeline.facts import Sha
+from pipeline.intent import signed
+from pipeline.signing import SigningKey
 from workers.mirror import Identity, Mirror
 from workers.objects import tag_id
 from workers.push import PushResult, RefUpdate, Refused, Unclear, push
@@ -156,6 +159,15 @@ def void_marker(mirror: Mirror, intent: str, marker: Sha) -> Voided | MarkerTake
     if found is not None:
         return MarkerTaken(found)
     return result if isinstance(result, Refused) else Unclear("marker_not_there")
+
+
+def mark_landed(
+    mirror: Mirror, intent: str, commit: Sha, fields: Mapping[str, Json], key: SigningKey, *, at_ms: int
+) -> bool:
+    """Create the marker of something that has landed already, from absent; whether exactly this one stands there."""
+    marker, ref = marker_object(mirror, intent, commit, signed(fields, key), at_ms=at_ms), marker_ref(intent)
+    push(mirror, [RefUpdate(ref, marker, None)])
+    return mirror.ls_remote([ref]).get(ref) == marker
 
 
 def read_back(mirror: Mirror, branch: str, intents: Sequence[str] = (), *, now: int) -> Reading:

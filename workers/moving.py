@@ -11,11 +11,11 @@ from ledger.intents import IntentKind
 from ledger.slot import LandSlot
 from pipeline import words
 from pipeline.canonical import Json
-from pipeline.decisions import Decision, Land, LandPlan, UpdateBranch, UpdatePlan
+from pipeline.decisions import Decision, Land, LandPlan, TipGuard, UpdateBranch, UpdatePlan
 from pipeline.errors import InvariantBroken
 from pipeline.facts import Sha
 from pipeline.intent import Bearings, document
-from workers import confirm
+from workers import confirm, merging
 from workers import land as pushes
 from workers.looking import Looking
 from workers.push import Pushed, PushResult, Refused, Unclear, UpToDate
@@ -49,16 +49,14 @@ def _land(work: Looking, slot: LandSlot, decided: Decision) -> None:
     if not isinstance(decided, Land):
         return  # recorded, and due at once: the next look carries it out
     place, plan = work.place, decided.plan
-    commits: dict[str, Sha] = {}
 
     def fill(intent_id: str, slot_token: int, committed_at: int) -> dict[str, Json]:
-        commits["landed"] = _commit(work, plan, intent_id, committed_at)
         return document(
             plan,
             _bearings(work),
             work.held.updates,
             intent=intent_id,
-            landed=commits["landed"],
+            landed=_commit(work, plan, intent_id, committed_at),
             landed_tree=plan.tested_tree,
             gate_read_at=work.snapshot.remote.read_at,
             accepted=work.snapshot.policy.accepted,
@@ -67,12 +65,19 @@ def _land(work: Looking, slot: LandSlot, decided: Decision) -> None:
         )
 
     intent = intents.commit_intent(place.ledger, work.look, slot, IntentKind.LAND, fill)
+    if plan.tip_guard is TipGuard.STRICT_PROTECTION:
+        merging.ask(work, intent, plan)
+        merging.settle(work, intent)
+        return
     answer = pushes.land(slot, work.mirror, confirm.landing_of(work, intent))
     intents.observe(place.ledger, intent.id, "answer", told(answer))
     confirm.settle(work, intent)
 
 
-def _commit(work: Looking, plan: LandPlan, intent_id: str, at_ms: int) -> Sha:
+def _commit(work: Looking, plan: LandPlan, intent_id: str, at_ms: int) -> Sha | None:
+    """The commit that will land, where it can be known before: not where GitHub makes it."""
+    if plan.tip_guard is TipGuard.STRICT_PROTECTION:
+        return None
     task = work.held.whole_task
     message = words.commit_message(task.title, task.id, task.pull_request)
     return pushes.build_commit(work.mirror, plan, message, intent=intent_id, at_ms=at_ms)

@@ -7,6 +7,7 @@ in time, then rings again, so that no branch starves another.
 import structlog
 
 from ledger import publication
+from ledger.dossier import dossier
 from ledger.publication import Look
 from ledger.record import record
 from pipeline.decide import decide
@@ -14,7 +15,7 @@ from pipeline.decisions import Decision, Owner, Wait
 from pipeline.errors import Rejected, Unavailable
 from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
-from pipeline.retry import next_look
+from pipeline.retry import after_unavailable, next_look
 from workers import register, wiring
 from workers.looking import looking
 from workers.perform import perform
@@ -71,8 +72,9 @@ def look_at(place: Place, look: Look) -> Decision | None:
 
 def _wait(place: Place, look: Look, away: Unavailable) -> Decision:
     log.warning("look_unavailable", publication=look.publication_id, code=away.code, problem=str(away))
-    now = place.now()
-    until = now + away.retry_after_ms if away.retry_after_ms is not None else None
+    now, held = place.now(), dossier(place.ledger, look.publication_id)
+    mine = held.intent is not None and held.intent.publication == look.publication_id
+    until = after_unavailable(now, away.retry_after_ms, intent_open=mine, soon_ms=place.bounds.confirm_ms)
     wait = Wait(Reason.UNKNOWN, Owner.HUB, {"fact": "remote", "why": away.code}, next_look_at=until)
-    record(place.ledger, look, wait, next_look_at=next_look(wait, now, 0, place.jitter(), place.back_off))
+    record(place.ledger, look, wait, next_look_at=next_look(wait, now, held.looks, place.jitter(), place.back_off))
     return wait

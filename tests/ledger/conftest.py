@@ -1,7 +1,9 @@
 """A ledger for each test, on a database that was migrated once and copied."""
 
+import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from ledger.engine import connect
 from ledger.migrate import apply
 from ledger.session import Ledger
+from tests.ledger.postgresql import Server, running
 from tests.ledger.world import START, CountingIds, HeardBell, VirtualClock, World
 
 
@@ -24,12 +27,55 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["sqlite"])
-def database_url(request: pytest.FixtureRequest, migrated: Path, tmp_path: Path) -> str:
-    """The URL of a fresh, migrated database; further kinds of database are further parameters."""
+@pytest.fixture(scope="session")
+def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The one PostgreSQL of this run. Where none can be had its tests are skipped, and fail where `CI` is set."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running(shared))
+        except LookupError as absent:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(absent))
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """Which kind of database the test runs on: each test runs on both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def sqlite_url(migrated: Path, tmp_path: Path) -> str:
+    """The URL of a fresh, migrated SQLite database."""
     path = tmp_path / "ledger.sqlite"
     shutil.copyfile(migrated, path)
     return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, database_kind: str) -> Iterator[str]:
+    """The URL of a fresh, migrated database of that kind."""
+    if database_kind == "sqlite":
+        yield request.getfixturevalue("sqlite_url")
+        return
+    server: Server = request.getfixturevalue("postgresql_server")
+    with server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_url(request: pytest.FixtureRequest, database_kind: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database of that kind in which nothing is yet."""
+    if database_kind == "sqlite":
+        yield f"sqlite:///{tmp_path / 'new.sqlite'}"
+        return
+    server: Server = request.getfixturevalue("postgresql_server")
+    with server.database(migrated=False) as url:
+        yield url
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ledger import evidence, leases, slot
+from ledger import evidence, idempotency, leases, slot
+from ledger.idempotency import Answer
 from ledger.session import Ledger
 from ledger.slot import Holder
 from pipeline.errors import Rejected
@@ -31,6 +32,7 @@ def _run(racer: Callable[..., Any], barrier: Any, answers: Any, arguments: tuple
     ledger = Ledger.open(url)
     barrier.wait(PATIENCE_S)
     answers.put(racer(ledger, *rest))
+    ledger.close()
 
 
 def claim(ledger: Ledger, worker_id: str) -> str | None:
@@ -51,6 +53,19 @@ def submit(ledger: Ledger, lease_id: str, token: int, worker_id: str) -> str:
         return evidence.submit(ledger, lease_id, token, worker_id, change_document()).publication_id
     except Rejected as refused:
         return refused.code
+
+
+def lease_under_key(ledger: Ledger, worker_id: str) -> str:
+    """Lease a task as a request does that is repeated under one key; the answer."""
+    key = {"actor": "token_1", "key": "the same"}
+    whole = {**key, "route": "POST /v1/leases", "request_sha256": "0" * 64}
+    with ledger.write() as tx:
+        idempotency.reserve(tx, **key)
+        before = idempotency.replay(tx, **whole)
+        if before is not None:
+            return before.body
+        found = leases.lease_in(tx, worker_id)
+        return idempotency.keep(tx, **whole, answer=Answer(201, "none" if found is None else found.lease_id)).body
 
 
 def reclaim(ledger: Ledger) -> int:

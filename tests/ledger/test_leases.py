@@ -217,9 +217,11 @@ def test_a_lease_without_an_expiry_cannot_be_stored(world: World) -> None:
         tx.connection.exec_driver_sql("UPDATE leases SET expires_at = NULL")
 
 
-def test_the_executor_of_a_task_that_was_cancelled_is_told_to_stop(world: World) -> None:
+def test_the_executor_of_a_task_that_was_cancelled_learns_that_its_lease_is_over(world: World) -> None:
     task = world.task(world.project())
     held = world.leased()
     with world.ledger.write() as tx:
         orders.cancel(tx, task.id, actor="op")
-    assert leases.heartbeat(world.ledger, held.lease_id, held.token, held.worker_id).order == "stop"
+    _refused(
+        Refusal.LEASE_STALE, lambda: leases.heartbeat(world.ledger, held.lease_id, held.token, held.worker_id)
+    )

@@ -5,9 +5,11 @@ import multiprocessing
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, inspect, text
+from sqlalchemy.types import TypeEngine
 
 from ledger import migrate
 from ledger.engine import connect
@@ -15,10 +17,12 @@ from ledger.migrate import FOLDER, Applied, SchemaRefused, migrations
 from ledger.session import Ledger
 from ledger.tables import metadata
 
+NEXT = f"{len(migrations('sqlite')) + 1:04d}"
+
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    made = connect(f"sqlite:///{tmp_path / 'new.sqlite'}")
+def engine(empty_url: str) -> Iterator[Engine]:
+    made = connect(empty_url)
     yield made
     made.dispose()
 
@@ -33,6 +37,10 @@ def _code(engine: Engine, folder: Path = FOLDER) -> str:
     return caught.value.code
 
 
+def _url(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
 def _tables(engine: Engine) -> set[str]:
     return set(inspect(engine).get_table_names())
 
@@ -41,17 +49,18 @@ def _folder(tmp_path: Path, **files: str) -> Path:
     """A folder with the real migrations and some more."""
     folder = tmp_path / "migrations"
     folder.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.sqlite.sql"):
+    for path in FOLDER.glob("*.sql"):
         (folder / path.name).write_bytes(path.read_bytes())
     for name, content in files.items():
-        (folder / f"{name.removeprefix('m')}.sqlite.sql").write_text(content)
+        (folder / f"{NEXT}_{name}.sqlite.sql").write_text(content)
+        (folder / f"{NEXT}_{name}.postgresql.sql").write_text(content.replace(" STRICT", ""))
     return folder
 
 
 def test_a_new_ledger_is_refused_until_it_is_migrated(engine: Engine) -> None:
     assert _code(engine) == "schema_uninitialised"
     assert _tables(engine) == set()
-    assert [migration.number for migration in _apply(engine)] == [1]
+    assert _apply(engine) == migrations(engine.dialect.name)
     migrate.verify(engine)
     assert _apply(engine) == ()
 
@@ -59,16 +68,18 @@ def test_a_new_ledger_is_refused_until_it_is_migrated(engine: Engine) -> None:
 def test_each_migration_leaves_its_row_with_the_digest_of_its_file(engine: Engine) -> None:
     _apply(engine)
     with engine.connect() as connection:
-        [row] = migrate.applied(connection)
-    assert row == Applied(1, "0001_walking_line", migrations("sqlite")[0].sha256, False, 5, "test", row.catalogue)
-    assert re.fullmatch("[0-9a-f]{64}", row.catalogue)
+        rows = migrate.applied(connection)
+    for row, file in zip(rows, migrations(engine.dialect.name), strict=True):
+        assert row == Applied(file.number, file.name, file.sha256, file.breaking, 5, "test", row.catalogue)
+        assert re.fullmatch("[0-9a-f]{64}", row.catalogue)
+    assert len({row.catalogue for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
         ("UPDATE schema_migrations SET sha256 = 'other'", "schema_checksum_changed"),
-        ("UPDATE schema_migrations SET number = 2", "schema_gap"),
+        ("UPDATE schema_migrations SET number = number + 1000", "schema_gap"),
         ("DELETE FROM schema_migrations", "schema_uninitialised"),
         ("DROP INDEX leases_one_live", "schema_drifted"),
         ("ALTER TABLE tasks ADD COLUMN surprise TEXT", "schema_drifted"),
@@ -81,14 +92,14 @@ def test_a_schema_that_is_not_ours_is_refused_by_name(engine: Engine, damage: st
         connection.execute(text(damage))
     assert _code(engine) == code
     with pytest.raises(SchemaRefused):
-        Ledger.open(str(engine.url))
+        Ledger.open(_url(engine))
 
 
 def test_a_ledger_that_is_behind_is_refused_and_can_be_brought_up(engine: Engine, tmp_path: Path) -> None:
     _apply(engine)
-    more = _folder(tmp_path, m0002_more="CREATE TABLE more (a INTEGER NOT NULL) STRICT;\n")
+    more = _folder(tmp_path, more="CREATE TABLE more (a INTEGER NOT NULL) STRICT;\n")
     assert _code(engine, more) == "schema_behind"
-    assert [migration.name for migration in _apply(engine, more)] == ["0002_more"]
+    assert [migration.name for migration in _apply(engine, more)] == [f"{NEXT}_more"]
     migrate.verify(engine, more)
 
 
@@ -96,7 +107,7 @@ def test_a_ledger_that_is_behind_is_refused_and_can_be_brought_up(engine: Engine
 def test_a_newer_schema_is_refused_only_when_it_breaks(
     engine: Engine, tmp_path: Path, mark: str, refused: bool
 ) -> None:
-    _apply(engine, _folder(tmp_path, m0002_more=mark + "CREATE TABLE more (a INTEGER NOT NULL) STRICT;\n"))
+    _apply(engine, _folder(tmp_path, more=mark + "CREATE TABLE more (a INTEGER NOT NULL) STRICT;\n"))
     if refused:
         assert _code(engine) == "schema_ahead"
     else:
@@ -106,7 +117,7 @@ def test_a_newer_schema_is_refused_only_when_it_breaks(
 def test_a_migration_that_fails_leaves_the_schema_as_it_was(engine: Engine, tmp_path: Path) -> None:
     _apply(engine)
     before = _tables(engine)
-    broken = _folder(tmp_path, m0002_broken="CREATE TABLE more (a INTEGER);\nCREATE TABLE more (a INTEGER);\n")
+    broken = _folder(tmp_path, broken="CREATE TABLE more (a INTEGER);\nCREATE TABLE more (a INTEGER);\n")
     with pytest.raises(Exception, match="already exists"):
         _apply(engine, broken)
     assert _tables(engine) == before
@@ -115,34 +126,36 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(engine: Engine, tmp_
 
 def test_a_migration_that_changes_nothing_is_refused(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="changed nothing"):
-        _apply(engine, _folder(tmp_path, m0002_empty="SELECT 1;\n"))
+        _apply(engine, _folder(tmp_path, empty="SELECT 1;\n"))
     migrate.verify(engine)
 
 
 def _apply_in_process(url: str) -> None:
-    migrate.apply(connect(url), applied_by="test")
+    engine = connect(url)
+    migrate.apply(engine, applied_by="test")
+    engine.dispose()
 
 
 def test_two_programs_that_migrate_at_once_follow_each_other(engine: Engine) -> None:
     context = multiprocessing.get_context("spawn")
-    both = [context.Process(target=_apply_in_process, args=(str(engine.url),)) for _ in range(2)]
+    both = [context.Process(target=_apply_in_process, args=(_url(engine),)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:
         process.join(60)
     assert [process.exitcode for process in both] == [0, 0]
     with engine.connect() as connection:
-        assert len(migrate.applied(connection)) == 1
+        assert len(migrate.applied(connection)) == len(migrations(engine.dialect.name))
 
 
 def test_the_program_applies_and_reports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    empty_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("MAC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MAC_DATABASE_URL", empty_url)
     assert migrate.main(["--status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["refusal"] == "schema_uninitialised"
     assert migrate.main(["--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["done"] == ["0001_walking_line"]
+    assert json.loads(capsys.readouterr().out)["done"] == [migration.name for migration in migrations("sqlite")]
     assert migrate.main(["--status"]) == 0
     assert capsys.readouterr().out == "schema: current\n"
 
@@ -156,14 +169,15 @@ def test_the_statements_and_the_migrations_know_the_same_columns(engine: Engine)
         assert list(made) == [column.name for column in table.columns], name
         for column in table.columns:
             assert made[column.name]["nullable"] is column.nullable, f"{name}.{column.name}"
-            assert str(made[column.name]["type"]) == _spelled(str(column.type)), f"{name}.{column.name}"
+            assert str(made[column.name]["type"]) == _spelled(engine, column.type), f"{name}.{column.name}"
         keys = {(fk["constrained_columns"][0], fk["referred_table"]) for fk in inspector.get_foreign_keys(name)}
         assert keys == {(fk.parent.name, fk.column.table.name) for fk in table.foreign_keys}, name
         assert inspector.get_pk_constraint(name)["constrained_columns"] == [c.name for c in table.primary_key]
 
 
-def _spelled(kind: str) -> str:
-    return kind.replace("BIGINT", "INTEGER")
+def _spelled(engine: Engine, kind: TypeEngine[Any]) -> str:
+    spelled = kind.compile(engine.dialect)
+    return spelled.replace("BIGINT", "INTEGER") if engine.dialect.name == "sqlite" else spelled
 
 
 def test_both_databases_have_the_same_migrations_and_the_same_rules() -> None:

@@ -21,8 +21,8 @@ from tests.ledger.world import World, rows
 from workers.broker import Broker
 
 
-def test_the_database_is_as_safe_as_was_promised(ledger: Ledger) -> None:
-    with ledger.read() as tx:
+def test_sqlite_is_as_safe_as_was_promised(sqlite_url: str) -> None:
+    with closing(Ledger.open(sqlite_url)) as ledger, ledger.read() as tx:
         found = {
             name: tx.connection.execute(text(f"PRAGMA {name}")).scalar_one()
             for name in ("journal_mode", "synchronous", "foreign_keys")
@@ -30,8 +30,9 @@ def test_the_database_is_as_safe_as_was_promised(ledger: Ledger) -> None:
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
-def test_a_writer_holds_the_write_lock_from_its_beginning(ledger: Ledger, database_url: str) -> None:
-    with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=0)) as impatient:
+def test_a_writer_of_sqlite_holds_the_write_lock_from_its_beginning(sqlite_url: str) -> None:
+    file = sqlite_url.removeprefix("sqlite:///")
+    with closing(Ledger.open(sqlite_url)) as ledger, closing(sqlite3.connect(file, timeout=0)) as impatient:
         with ledger.write(), pytest.raises(sqlite3.OperationalError, match="locked"):
             impatient.execute("BEGIN IMMEDIATE")
         with ledger.read():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.decisions import Block, Decision, Nothing, Owner, RunGate, Wait
 from pipeline.reasons import Reason
-from pipeline.retry import BackOff, delay_ms, next_look
+from pipeline.retry import BackOff, after_unavailable, delay_ms, next_look
 
 BOUNDS = BackOff()
 
@@ -35,3 +35,10 @@ def test_the_wait_is_always_within_its_bounds(looks: int, jitter: float) -> None
 )  # fmt: skip
 def test_the_next_look_is_at_once_at_the_named_moment_or_backed_off(decision: Decision, moment: int) -> None:
     assert next_look(decision, 100, 0, 0.0, BOUNDS) == moment
+
+
+def test_a_world_that_is_away_is_asked_again_by_back_off_unless_it_named_a_time_or_an_intent_is_open() -> None:
+    assert after_unavailable(1_000, None, intent_open=False, soon_ms=3) is None
+    assert after_unavailable(1_000, None, intent_open=True, soon_ms=3) == 1_003
+    assert after_unavailable(1_000, 60_000, intent_open=True, soon_ms=3) == 61_000
+    assert after_unavailable(1_000, 0, intent_open=False, soon_ms=3) == 1_000

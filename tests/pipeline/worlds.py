@@ -146,7 +146,14 @@ class Worse:
 
 
 def _set(name: str, path: str, value: Any) -> Worse:
-    return Worse(name, lambda s: change(s, path, value))
+    """A fact that takes this value. What was not read does not get worse by being read, whatever it turns out to be."""
+
+    def apply(s: Snapshot) -> Snapshot:
+        room, _, fact = path.partition(".")
+        read_now = isinstance(value, Known) and isinstance(getattr(getattr(s, room), fact, None), Unknown)
+        return s if read_now else change(s, path, value)
+
+    return Worse(name, apply)
 
 
 def _checks(name: str, conclusion: str | None, status: str = "completed") -> Worse:
@@ -212,5 +219,8 @@ WORSE: tuple[Worse, ...] = (
 )
 
 # Reasons that `decide` never gives, each with who gives it.
-ELSEWHERE = {Reason.SLOT_TAKEN: "the land slot is asked for after the decision, by the publication worker"}
+ELSEWHERE = {
+    Reason.SLOT_TAKEN: "the land slot is asked for after the decision, by the publication worker",
+    Reason.FAILED_ALIKE: "an attempt that fails hands in no evidence, so that nothing is decided about it",
+}
 

@@ -1,6 +1,6 @@
 """The sandbox as a process of its own: `python -m tests.sandbox --home DIR [--port N] [--seed world.json]`.
 
-Prints one JSON line once it serves, and stops on SIGTERM or SIGINT. The seed is a list of control calls, each
+Prints one JSON line once it serves, and stops on SIGTERM or SIGINT; it ends with 1 when the referee saw a breach. The seed is a list of control calls, each
 `{"path": "repositories", "body": {…}}`, made in order; their answers stand in the printed line.
 """
 
@@ -43,7 +43,14 @@ def main(argv: list[str]) -> int:
         stop.wait()
     finally:
         github.close()
-    return 0
+    return _judged(github)
+
+
+def _judged(github: Sandbox) -> int:
+    """1 when somebody broke GitHub's description, and all that was seen, on stderr."""
+    for violation in dict.fromkeys(github.referee.violations):
+        sys.stderr.write(f"against GitHub's description: {violation}\n")
+    return 1 if github.referee.violations else 0
 
 
 if __name__ == "__main__":

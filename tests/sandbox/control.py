@@ -25,7 +25,7 @@ from tests.sandbox.world import App, Json, Repository
 
 MINT = "/access_tokens"
 LONGEST_WAIT_S = 120.0
-ORDER_FIELDS = ("skip", "apply", "status", "body", "headers", "hold", "delay_ms", "drop", "stale")
+ORDER_FIELDS = ("skip", "apply", "status", "body", "headers", "hold", "delay_ms", "drop", "stale", "malformed")
 
 
 class Control:

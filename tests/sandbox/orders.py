@@ -20,7 +20,8 @@ class Order:
 
     `hold` waits for `release()` before the request is applied, or after that and before it is answered.
     `drop` closes the connection instead of answering. `stale` repeats the last answer that this URL gave.
-    `skip` lets that many matching requests through first.
+    `skip` lets that many matching requests through first. `malformed` says that the made-up answer is not one that
+    GitHub would give; all others are held against its description.
     """
 
     id: int
@@ -36,6 +37,7 @@ class Order:
     delay_ms: int = 0
     drop: bool = False
     stale: bool = False
+    malformed: bool = False
     used: int = 0
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)

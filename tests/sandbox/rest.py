@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import Flask, Response, request
+from werkzeug.wrappers import Request as BaseRequest
 
 from tests.sandbox import control, rest_app, rest_checks, rest_git, rest_pulls, rest_repository, rest_talk
 from tests.sandbox.auth import Caller, identify
@@ -47,6 +48,7 @@ class Rest:
         note = request.environ.get(NOTE) or Note()
         note.route = operation.route
         caller = Caller()
+        judge_request(self.referee, operation.method, operation.route)
         try:
             with self.world.lock:
                 caller = identify(self.world, request.headers.get("Authorization"))
@@ -54,8 +56,9 @@ class Rest:
         except Refused as refused:
             answer = Answer(refused.status, refused.body, refused.headers)
         note.caller = caller.name
-        self.referee.judge_answer(operation.method, operation.route, answer.status, answer.body)
-        return self._finish(operation, caller, answer)
+        response = self._finish(operation, caller, answer)
+        self.referee.judge_answer(operation.method, operation.route, response.status_code, answer.body)
+        return response
 
     def _answer(self, operation: Operation, args: dict[str, str], caller: Caller) -> Answer:
         _admit(operation, caller)
@@ -68,7 +71,6 @@ class Rest:
         ):
             raise forbidden()
         body = _body()
-        self.referee.judge_request(operation.method, operation.route, body)
         base, query = request.host_url.rstrip("/"), request.args.to_dict()
         call = Call(self.world, self.courier, caller, base, args, query, body, repository)
         found = operation.handler(call)
@@ -148,6 +150,16 @@ def _body() -> Json:
     return body or {}
 
 
+def judge_request(referee: Referee, method: str, route: str, asked: BaseRequest | None = None) -> None:
+    """Puts a request before the referee, also one that will be refused; a body that is no JSON has a refusal of its own."""
+    seen = asked or request
+    try:
+        body = json.loads(seen.get_data(cache=True) or b"{}")
+    except ValueError:
+        return
+    referee.judge_request(method, route, body, seen.args.to_dict(), seen.headers.get("User-Agent", ""))
+
+
 def _numeric_url(base: str, repository: Repository | None) -> str:
     """This request's URL without its query, in the form that Link headers use."""
     if repository is None:
@@ -171,12 +183,12 @@ def build(maker: Maker, orders: OrderBook, referee: Referee) -> Flask:
             return rest.handle(one, args)
 
         flask.add_url_rule(rule, f"{one.method} {one.route}", view, methods=[one.method])
-    flask.register_error_handler(404, _nothing_here)
-    flask.register_error_handler(405, _nothing_here)
+    def nothing_here(_error: Exception) -> Response:
+        referee.judge_unserved(request.method, request.path)
+        body = json.dumps(not_found().body)
+        return Response(body, 404, content_type="application/json; charset=utf-8")
+
+    flask.register_error_handler(404, nothing_here)
+    flask.register_error_handler(405, nothing_here)
     control.register(flask, maker, orders, referee)
     return flask
-
-
-def _nothing_here(_error: Exception) -> Response:
-    body = json.dumps(not_found().body)
-    return Response(body, 404, content_type="application/json; charset=utf-8")

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import jwt
 
-from tests.sandbox import moved
+from tests.sandbox import moved, tally
 from tests.sandbox.auth import Caller, mint
 from tests.sandbox.deliveries import Courier, Mishap
 from tests.sandbox.endpoints import Call
@@ -77,6 +77,7 @@ class Sandbox:
         self.orders.release_all()
         self._server.close()
         self.courier.close()
+        tally.keep()
 
     def repository(self, full_name: str, files: Files | None = None, **more: Any) -> "Repo":
         """A repository with these files in its first commit; `source=` takes all refs of a bundle or repository."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
+from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
@@ -21,7 +22,7 @@ from tests.sandbox import git_http
 from tests.sandbox.making import Maker
 from tests.sandbox.orders import Order, OrderBook
 from tests.sandbox.referee import Referee
-from tests.sandbox.rest import NOTE, Note, build
+from tests.sandbox.rest import NOTE, Note, build, judge_request
 from tests.sandbox.world import Recorded
 
 Environ = dict[str, Any]
@@ -35,7 +36,7 @@ class Front:
     """Everything between the socket and the handlers."""
 
     def __init__(self, maker: Maker, orders: OrderBook, referee: Referee) -> None:
-        self.world, self.courier, self.orders = maker.world, maker.courier, orders
+        self.world, self.courier, self.orders, self.referee = maker.world, maker.courier, orders, referee
         self.hooks: Path = git_http.install_hooks(maker.world.home)
         self.flask: Flask = build(maker, orders, referee)
         self._last: dict[str, tuple[int, bytes, list[tuple[str, str]]]] = {}
@@ -66,6 +67,8 @@ class Front:
         if order.delay_ms:
             self._delays.wait(min(order.delay_ms / 1000, LONGEST_DELAY_S))
         order.stand("before")
+        if not order.apply or order.stale:
+            self._judge_unapplied(environ, request)
         if order.stale and request.full_path in self._last:
             status, raw, headers = self._last[request.full_path]
             self._record(environ, "stale", status, "order")
@@ -78,9 +81,29 @@ class Front:
             return response or self._answer(environ, request)
         if response is None:
             self._record(environ, "ordered", order.status, "order")
+        self._judge_ordered(order, environ, request)
         if isinstance(order.body, str):
             return Response(order.body, order.status, order.headers)
         return _json(order.body if order.body is not None else {"message": "ordered"}, order.status, order.headers)
+
+    def _judge_unapplied(self, environ: Environ, request: Request) -> None:
+        """A request that no handler will see is held against the description all the same."""
+        route = self._route(environ, request.method)
+        if route is not None:
+            judge_request(self.referee, request.method, route, request)
+
+    def _judge_ordered(self, order: Order, environ: Environ, request: Request) -> None:
+        """A made-up answer must be one that GitHub could give, unless the order says that it is malformed."""
+        route = self._route(environ, request.method)
+        if route is not None and not order.malformed and not isinstance(order.body, str):
+            self.referee.judge_answer(request.method, route, order.status or 200, order.body or {"message": "ordered"})
+
+    def _route(self, environ: Environ, method: str) -> str | None:
+        try:
+            endpoint, _ = self.flask.url_map.bind("sandbox").match(environ["PATH_INFO"], method)
+        except HTTPException:
+            return None
+        return str(endpoint).partition(" ")[2]
 
     def _hang_up(self, environ: Environ) -> None:
         """Ends the connection without an answer."""

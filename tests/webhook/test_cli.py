@@ -115,6 +115,7 @@ def test_a_task_is_created_and_followed_by_a_short_id(mac: Mac, store: Store) ->
     assert f"id: {made['id']}" in mac("task", "show", short).out
     assert "evidence: -" in mac("task", "outcome", short).out
     assert "decision: -" in mac("task", "why", short).out
+    assert "claimable: True" in mac("task", "why-unclaimed", short).out
     assert mac("task", "timeline", short).out.splitlines()[1].split()[1] == "created"
 
 

@@ -6,6 +6,7 @@ import pytest
 from flask import Flask
 
 from ledger.access import Scope
+from ledger.migrate import migrations
 from pipeline.errors import InvariantBroken
 from tests.webhook.knocking import Knock, problem
 from webhook import auth
@@ -30,6 +31,7 @@ LETS_IN: dict[tuple[str, str], set[Scope] | str] = {
     ("GET", "/v1/tasks/<task>"): READERS,
     ("GET", "/v1/tasks/<task>/outcome"): READERS,
     ("GET", "/v1/tasks/<task>/why"): READERS,
+    ("GET", "/v1/tasks/<task>/why-unclaimed"): READERS,
     ("GET", "/v1/tasks/<task>/timeline"): READERS,
     ("GET", "/v1/tasks/<task>/proof"): READERS,
     ("POST", "/v1/tasks/<task>/force-complete"): OPERATORS,
@@ -40,6 +42,7 @@ LETS_IN: dict[tuple[str, str], set[Scope] | str] = {
     ("POST", "/v1/leases/<lease>/evidence"): EXECUTORS,
     ("POST", "/v1/leases/<lease>/release"): EXECUTORS,
     ("POST", "/v1/tokens"): ADMINS,
+    ("POST", "/v1/admin/reclaim"): ADMINS,
     ("GET", "/v1/proofs/<task>"): READERS,
 }
 
@@ -106,6 +109,6 @@ def test_a_view_that_declares_no_scope_keeps_the_application_from_being_built() 
 
 def test_the_web_process_says_what_it_is(knock: Knock) -> None:
     said = knock("GET", "/healthz").get_json()
-    assert said["schema"] == 1
+    assert said["schema"] == len(migrations("sqlite"))
     assert re.fullmatch(r"[0-9a-f]{40}", said["revision"])
     assert knock("GET", "/readyz").status_code == 200

@@ -101,10 +101,10 @@ def test_the_log_tells_what_came_back_and_delivers_again(
 
 
 def test_an_app_points_its_webhook_elsewhere(github: Sandbox, hub: AppHandle, heard: Heard) -> None:
+    github.settle()
     with receiver() as other:
         changed = ask(github, hub.jwt(), "PATCH", "/app/hook/config", {"url": other.url, "secret": "new"})
         assert changed.json() == ask(github, hub.jwt(), "GET", "/app/hook/config").json()
-        github.settle()
         before = len(heard.deliveries)
         github.repository("acme/more", files={"a": "a\n"}).commit(files={"b": "b\n"})
         github.settle()

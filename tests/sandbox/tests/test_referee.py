@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.referee import Description, Referee, description_folder, load
+from tests.sandbox.description import Description, load
+from tests.sandbox.fetched import description_folder
+from tests.sandbox.referee import Referee
 from tests.sandbox.sandbox import Sandbox
 from tests.sandbox.tests.client import ask
 
@@ -53,7 +55,7 @@ def test_a_breach_fails_the_sandbox_that_saw_it(description: Description, tmp_pa
 
 
 def test_without_the_description_it_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tests.sandbox.referee.NAMED_FOLDER", str(tmp_path))
+    monkeypatch.setattr("tests.sandbox.fetched.NAMED_FOLDER", str(tmp_path))
     referee = Referee()
     referee.judge_answer("GET", "/nowhere", 200, {})
     referee.assert_clean()

@@ -97,6 +97,7 @@ def test_broken_bodies_are_refused_by_name(github: Sandbox, hub: AppHandle) -> N
     headers = {"Authorization": f"Bearer {hub.token()}"}
     assert requests.post(url, "{", headers=headers, timeout=9).json()["message"] == "Problems parsing JSON"
     assert requests.post(url, "[]", headers=headers, timeout=9).json()["message"] == "Body should be a JSON object"
+    github.referee.expect_breach("is not of type \"object\"")
 
 
 def test_service_reads_need_no_credential(github: Sandbox) -> None:
@@ -105,3 +106,4 @@ def test_service_reads_need_no_credential(github: Sandbox) -> None:
     assert requests.get(f"{github.url}/rate_limit", timeout=9).json()["rate"]["limit"] == 5000
     assert requests.get(f"{github.url}/meta", timeout=9).status_code == 200
     assert requests.get(f"{github.url}/nothing/here", timeout=9).status_code == 404
+    github.referee.expect_breach("GET /nothing/here: nothing is served here")
