@@ -14,6 +14,7 @@ from ledger.projects import get as get_project
 from ledger.proofs import ChainHead
 from ledger.session import Ledger, Transaction
 from ledger.tables import attempts, evidence, publications, update_commits, verdicts
+from ledger.tables import intents as intents_table
 from ledger.tasks import Task
 from pipeline.errors import Rejected
 from pipeline.facts import (
@@ -23,6 +24,7 @@ from pipeline.facts import (
     LineFacts,
     PublicationFacts,
     Repository,
+    Sha,
     Suspicion,
     TaskFacts,
     VerdictFacts,
@@ -82,7 +84,7 @@ def dossier(ledger: Ledger, publication_id: str) -> Dossier:
         return Dossier(
             now=tx.now(),
             task=_task_facts(tx, task, project),
-            publication=_publication_facts(row, task),
+            publication=_publication_facts(tx, row, task),
             evidence=_evidence_facts(tx, row, verdict),
             verdict=None if verdict is None else _verdict_facts(row, verdict),
             line=line.facts_of(tx, _publication_row(tx, publication_id)),
@@ -142,7 +144,7 @@ def _task_facts(tx: Transaction, task: Task, project: Project) -> TaskFacts:
     )
 
 
-def _publication_facts(row: Row[Any], task: Task) -> PublicationFacts:
+def _publication_facts(tx: Transaction, row: Row[Any], task: Task) -> PublicationFacts:
     return PublicationFacts(
         id=row.publications_id,
         landing=LandingRecord(row.publications_landing),
@@ -152,7 +154,17 @@ def _publication_facts(row: Row[Any], task: Task) -> PublicationFacts:
         pushed_head=task.pushed_head,
         blocked_for=task.reason if task.state is State.BLOCKED else None,
         blocked_sticky=row.publications_sticky,
+        own_heads=_own_heads(tx, task.id),
     )
+
+
+def _own_heads(tx: Transaction, task_id: str) -> frozenset[Sha]:
+    """What the hub may have put on the task's branch: it pushes heads of evidence, and what an intent names."""
+    handed_in = select(evidence.c.head).where(evidence.c.task_id == task_id, evidence.c.head.is_not(None))
+    c = intents_table.c
+    meant = select(c.document).where(c.task_id == task_id, c.kind == intents.IntentKind.UPDATE.value)
+    heads = [str(head) for head in tx.connection.execute(handed_in).scalars()]
+    return frozenset(heads + [str(document["commit"]) for document in tx.connection.execute(meant).scalars()])
 
 
 def _evidence_facts(tx: Transaction, row: Row[Any], verdict: Row[Any] | None) -> EvidenceFacts:

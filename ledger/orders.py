@@ -31,8 +31,12 @@ def stop(tx: Transaction, task_id: str, *, actor: str) -> Task:
 
 
 def start(tx: Transaction, task_id: str, *, actor: str) -> Task:
-    """Offer a stopped task again. Raises `Rejected(transition_unknown)` for one that is not stopped."""
+    """Offer a stopped task again, with one more attempt if none is left. Raises `Rejected(transition_unknown)` for one
+    that is not stopped."""
+    task = tasks.locked(tx, task_id)
     tasks.move(tx, task_id, Event.START, actor=actor, changes={"stop_requested_at": None, "not_before": tx.now()})
+    if task.attempts_left <= 0:
+        _one_more(tx, task_id, "operator_start")
     return tasks.locked(tx, task_id)
 
 
@@ -71,15 +75,19 @@ def retry(tx: Transaction, task_id: str, *, why: str, actor: str) -> Task:
         raise Rejected(Refusal.INTENT_NOT_ADMITTED, {"problem": "a landing of this task is recorded"})
     facts: dict[str, Json] = {"why": why, "publication": row}
     tasks.move(tx, task_id, Event.RETRY, actor=actor, facts=facts, changes={"not_before": tx.now(), "directive": None})
-    newest = select(attempts.c.id).where(attempts.c.task_id == task_id).order_by(attempts.c.number.desc()).limit(1)
-    attempt_id = tx.connection.execute(newest).scalar_one_or_none()
-    if attempt_id is not None:
-        tasks.credit(tx, task_id, attempt_id, "operator_retry")
+    _one_more(tx, task_id, "operator_retry")
     if row is not None:
         change = update(publications).where(publications.c.id == row)
         tx.connection.execute(change.values(**publication.closing(tx, "retried")))
     line.forget_kept(tx, task_id)
     return tasks.locked(tx, task_id)
+
+
+def _one_more(tx: Transaction, task_id: str, reason: str) -> None:
+    newest = select(attempts.c.id).where(attempts.c.task_id == task_id).order_by(attempts.c.number.desc()).limit(1)
+    attempt_id = tx.connection.execute(newest).scalar_one_or_none()
+    if attempt_id is not None:
+        tasks.credit(tx, task_id, attempt_id, reason)
 
 
 def _not_over(task: Task, event: Event) -> None:

@@ -140,7 +140,8 @@ class LandingRecord(StrEnum):
 class PublicationFacts:
     """The way of one attempt's evidence to the branch. `checks_since`: when the present head began to wait for its
     checks (None: not waiting). `superseded`: a newer attempt has taken over. `pushed_head`: what the hub last pushed
-    to the task's branch, by whichever attempt. `blocked_for`: the reason the task is blocked for now;
+    to the task's branch, by whichever attempt; `own_heads`: everything that it may have pushed there, recorded or not
+    (each evidence's head, each update commit that an intent names). `blocked_for`: the reason the task is blocked for now;
     `blocked_sticky`: only an operator's retry ends it."""
 
     id: str
@@ -151,6 +152,7 @@ class PublicationFacts:
     pushed_head: Sha | None = None
     blocked_for: str | None = None
     blocked_sticky: bool = False
+    own_heads: frozenset[Sha] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,12 +127,14 @@ def pull_request_stands(s: Snapshot) -> Decision | None:
 
 
 def proposed(s: Snapshot) -> Decision | None:
-    """The head stands on the task's branch, and its pull request is open; what an earlier attempt pushed is moved
-    on."""
+    """The head stands on the task's branch, was recorded to stand there, and its pull request is open. What the hub
+    itself had put there before is moved on, also where it died, or was overtaken, before it could record it."""
     head = known(s.remote.head, "head")
     change = change_of(s)
     pull = known(s.remote.pull_request, "pull_request")
-    if head is None or (not change.belongs and head == s.publication.pushed_head):
+    unsaid = change.belongs and head == s.evidence.head == change.head and head != s.publication.pushed_head
+    earlier = not change.belongs and head in s.publication.own_heads | {s.publication.pushed_head}
+    if head is None or unsaid or earlier:
         return Propose(Reason.HEAD_NOT_PUSHED, {"head": s.evidence.head})
     if not change.belongs or head != change.head:
         facts: dict[str, FactValue] = {"found": head, "evidence": s.evidence.head}

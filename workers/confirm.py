@@ -122,4 +122,5 @@ def _reachable(work: Looking, landing: pushes.Landing, tip: Sha | None) -> bool:
         return False
     if not work.mirror.has(tip):
         work.mirror.fetch({f"refs/heads/{landing.branch}": "refs/hub/tip"})
-    return work.mirror.has(tip) and work.mirror.is_ancestor(landing.commit, tip)
+    # A commit that was built on another host and never pushed is not here, and then it is not on the branch either.
+    return work.mirror.has(tip) and work.mirror.has(landing.commit) and work.mirror.is_ancestor(landing.commit, tip)

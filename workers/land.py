@@ -18,6 +18,7 @@ from pipeline.facts import Sha
 from pipeline.intent import signed
 from pipeline.signing import SigningKey
 from workers.mirror import Identity, Mirror
+from workers.objects import tag_id
 from workers.push import PushResult, RefUpdate, Refused, Unclear, push
 from workers.refs import branch_ref, full_ref, whole_sha
 
@@ -74,13 +75,15 @@ def marker_ref(intent: str) -> str:
 
 
 def marker_object(mirror: Mirror, intent: str, commit: Sha, payload: bytes, *, at_ms: int) -> Sha:
-    """Write the tag object that carries the signed intent. The same arguments give the same id on any machine."""
+    """Write the tag object that carries the signed intent. The same arguments give the same id on any machine; where the
+    commit is not (it was built on another host, and never pushed), the id is all there is to give."""
     ensure(_WORD.fullmatch(intent) is not None, "an intent's id is one plain word")
     head = (
         f"object {whole_sha(commit)}\ntype commit\ntag mac-{intent}\n"
         f"tagger {HUB.name} <{HUB.email}> {at_ms // 1000} +0000\n\n"
     )
-    return mirror.write_tag(head.encode() + payload)
+    content = head.encode() + payload
+    return mirror.write_tag(content) if mirror.has(commit) else tag_id(content)
 
 
 def read_marker(mirror: Mirror, intent: str) -> tuple[Sha, bytes] | None:

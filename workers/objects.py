@@ -3,6 +3,7 @@
 Paths are text for us: bytes that are no UTF-8 show as `\\xNN`, so that a path can always be digested and displayed.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +42,11 @@ class ChangedFile:
     new_blob: Sha
     added: int | None
     removed: int | None
+
+
+def tag_id(content: bytes) -> Sha:
+    """The id that git gives to a tag object with this content."""
+    return hashlib.sha1(b"tag %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def parse_commit(content: bytes) -> Commit:

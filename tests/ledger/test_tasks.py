@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sqlalchemy import exc
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from ledger import history, orders, projects, review, tasks
+from ledger import history, leases, orders, projects, review, tasks
 from ledger.columns import Document
 from ledger.projects import Unfit
 from ledger.session import Ledger
@@ -179,3 +179,15 @@ def test_a_report_task_and_a_code_task_keep_what_they_ask_for(world: World) -> N
         assert tasks.get(tx, task.id).deliverable is Deliverable.REPORT
     with pytest.raises(Rejected), world.ledger.read() as tx:
         tasks.locked(tx, "task_none")
+
+
+def test_a_task_that_was_stopped_in_its_last_attempt_has_one_more_when_it_is_started(world: World) -> None:
+    task = world.task(world.project(), max_attempts=1)
+    held = world.leased()
+    with world.ledger.write() as tx:
+        orders.stop(tx, task.id, actor="op")
+    leases.release(world.ledger, held.lease_id, held.token, held.worker_id)
+    with world.ledger.write() as tx:
+        orders.start(tx, task.id, actor="op")
+    assert world.attempts_left(task.id) == 1
+    assert world.offered("worker-2") is not None

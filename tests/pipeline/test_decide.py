@@ -124,6 +124,10 @@ ROWS: list[tuple[str, Snapshot, type[Decision], Reason]] = [
     ("a stranger's push", green(remote__change__belongs=False, publication__pushed_head=BASE), Block,
      Reason.HEAD_NOT_OF_EVIDENCE),
     ("a head that moved while reading", green(remote__head=Known(sha(99))), Block, Reason.HEAD_NOT_OF_EVIDENCE),
+    ("pushed by a hub that could not say so", green(publication__pushed_head=None), Propose, Reason.HEAD_NOT_PUSHED),
+    ("what an earlier attempt pushed, recorded or not", green(
+        remote__change__belongs=False, remote__head=Known(BASE), publication__own_heads=frozenset({BASE})),
+     Propose, Reason.HEAD_NOT_PUSHED),
     ("the pull request of another branch", green(remote__pull_request__head_ref="mac/other"), Block,
      Reason.HEAD_NOT_OF_EVIDENCE),
     ("no pull request", green(remote__pull_request=Known(None)), Propose, Reason.PULL_REQUEST_ABSENT),

@@ -9,41 +9,9 @@ import sys
 import time
 from collections import Counter
 
-from tests.sim.schedule import Outcome, Schedule, play, shrink
+from tests.sim.batches import BATCH, batch, explain
+from tests.sim.schedule import Outcome, Schedule, play
 from tests.sim.world import Laboratory, quiet
-
-BATCH = 20
-
-
-def batch(first: int, count: int) -> tuple[int, Counter[str], int, list[Outcome]]:
-    """Play seeds one after the other: how many landed, how tasks ended, the seams passed, and what failed."""
-    quiet()
-    laboratory = Laboratory()
-    landed, seams, ends, failed = 0, 0, Counter[str](), []
-    try:
-        for seed in range(first, first + count):
-            outcome = play(laboratory, Schedule.drawn(seed))
-            landed, seams = landed + outcome.landed, seams + outcome.seams
-            ends.update(outcome.ends)
-            if outcome.broken:
-                failed.append(outcome)
-    finally:
-        laboratory.close()
-    return landed, ends, seams, failed
-
-
-def explain(outcome: Outcome) -> str:
-    """The failure made small, with its trace."""
-    laboratory = Laboratory()
-    law = outcome.broken[0][0]
-    try:
-        small = shrink(outcome.schedule, lambda s: any(b[0] == law for b in play(laboratory, s).broken[:1]))
-        told = play(laboratory, small, trace=True)
-    finally:
-        laboratory.close()
-    steps = ", ".join(f"({s.word!r}, {s.number})" for s in small.steps)
-    head = f"seed {small.seed} breaks law {told.broken[0][0]}: {told.broken[0][1]}\nplan {small.plan}\nsteps {steps}"
-    return "\n".join([head, *told.told])
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,6 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, unless --schedules is given")
     parser.add_argument("--schedules", type=int, help="how many, instead of how long")
     parser.add_argument("--seed", type=int, help="the first seed; by chance, and printed, if not given")
+    parser.add_argument("--until-first", type=float, metavar="SECONDS", help="in this process, to the first breach")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(argv)
     quiet()
@@ -59,6 +28,8 @@ def main(argv: list[str] | None = None) -> int:
     if asked.schedules == 1:
         outcome = play_one(first)
         return 1 if outcome.broken else 0
+    if asked.until_first is not None:
+        return _until_first(first, asked.until_first)
     return _many(first, asked.minutes, asked.schedules, asked.processes)
 
 
@@ -74,12 +45,28 @@ def play_one(seed: int) -> Outcome:
     return outcome
 
 
+def _until_first(seed: int, limit_s: float) -> int:
+    laboratory, begun, first = Laboratory(), time.monotonic(), seed
+    try:
+        while time.monotonic() - begun < limit_s:
+            outcome = play(laboratory, Schedule.drawn(seed))
+            if outcome.broken:
+                law, sentence = outcome.broken[0]
+                print(f"law {law}, schedule {seed - first + 1}: {sentence}")
+                return 1
+            seed += 1
+    finally:
+        laboratory.close()
+    return 0
+
+
 def _many(first: int, minutes: float, schedules: int | None, processes: int) -> int:
     print(f"seeds from {first} on", flush=True)
     begun, landed, seams, played, ends = time.monotonic(), 0, 0, 0, Counter[str]()
     failed: list[Outcome] = []
     with cf.ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        seed, running = first, set()
+        seed = first
+        running: set[cf.Future[tuple[int, Counter[str], int, list[Outcome]]]] = set()
         while True:
             spent = (time.monotonic() - begun) / 60 >= minutes if schedules is None else seed - first >= schedules
             while not spent and not failed and len(running) < processes:

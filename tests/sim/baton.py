@@ -65,8 +65,6 @@ class Baton:
         actor.turn.release()
         self._main.acquire()
         self.running = None
-        if actor.ended:
-            actor.thread.join()
 
     def kill(self, actor: Actor) -> None:
         """The process is gone, at the seam where it stands; nothing of it has an effect any more."""

@@ -64,6 +64,9 @@ class Town:
     pulls: dict[int, Pull] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     green: set[Sha] = field(default_factory=set)
+    red_at: dict[Sha, int] = field(default_factory=dict)
+    told_old: bool = False
+    now: Callable[[], int] = lambda: 0
 
     def pull_of(self, head_ref: str) -> Pull | None:
         """The newest pull request of a branch, an open one first."""
@@ -87,6 +90,9 @@ class Town:
         self.runs.append(run)
         if self.is_green(sha):
             self.green.add(sha)
+            self.red_at.pop(sha, None)
+        else:
+            self.red_at.setdefault(sha, self.now())
         return run
 
     def is_green(self, sha: Sha) -> bool:
@@ -110,7 +116,12 @@ class Requester:
         return self
 
     def requestJsonAndCheck(  # noqa: N802 - the library's name
-        self, verb: str, url: str, *, parameters: Mapping[str, Any], input: Mapping[str, Any] | None
+        self,
+        verb: str,
+        url: str,
+        *,
+        parameters: Mapping[str, Any],
+        input: Mapping[str, Any] | None,  # noqa: A002 - the library's name
     ) -> tuple[dict[str, str], Any]:
         """The answer, or the library's exception."""
         path = url.removeprefix(API).removeprefix("/repos/acme/demo")
@@ -122,6 +133,7 @@ class Requester:
         self.town.follow()
         key = f"{path} {sorted(parameters.items())}"
         if fault is Fault.STALE and verb == "GET" and key in self.earlier:
+            self.town.told_old = True
             return self.earlier[key]
         answer = self._answer(verb, path, parameters, dict(input or {}))
         if fault is Fault.ANSWER_LOST:
@@ -130,9 +142,7 @@ class Requester:
             self.earlier[key] = answer
         return answer
 
-    def _answer(
-        self, verb: str, path: str, asked: Mapping[str, Any], body: dict[str, Any]
-    ) -> tuple[dict[str, str], Any]:
+    def _answer(self, verb: str, path: str, asked: Mapping[str, Any], body: dict[str, Any]) -> tuple[dict[str, str], Any]:
         path, _, query = path.partition("?")
         asked = dict(asked) | dict(pair.split("=") for pair in query.split("&") if pair)
         for pattern, answer in _ROUTES:

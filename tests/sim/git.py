@@ -95,6 +95,13 @@ class SimGit(Git):
                 return self._fetch(here, argv)
             case "push":
                 return self._push(here, argv, variables.get("MAC_PUSH_MUST_MOVE"))
+            case "commit-tree":
+                return self._commit_tree(here, argv, stdin, variables)
+            case _:
+                return self._local(here, argv, stdin)
+
+    def _local(self, here: Repository, argv: tuple[str, ...], stdin: bytes) -> Said:
+        match argv[0]:
             case "cat-file":
                 return 0, b"".join(self._object(here, name) for name in stdin.decode().splitlines()), ""
             case "merge-base" | "merge-tree" | "diff-tree" | "rev-list" | "rev-parse":
@@ -105,13 +112,14 @@ class SimGit(Git):
             case "update-ref":
                 here.refs[argv[1]] = argv[2]
                 return 0, b"", ""
-            case "commit-tree":
-                return self._commit_tree(here, argv, stdin, variables)
             case "mktag":
+                if stdin[7:47].decode() not in here.held:
+                    return 128, b"", "fatal: could not read tagged object"
                 sha = self.store.put("tag", stdin)
                 here.held.add(sha)
                 return 0, f"{sha}\n".encode(), ""
-        raise AssertionError(f"a git command that is not simulated: {argv}")
+            case _:
+                raise AssertionError(f"a git command that is not simulated: {argv}")
 
     # --- here
 
@@ -158,7 +166,8 @@ class SimGit(Git):
             case "rev-parse":
                 sha = here.refs.get(argv[-1])
                 return (1, b"", "") if sha is None else (0, f"{sha}\n".encode(), "")
-        return self._rev_list(here, argv, names)
+            case _:
+                return self._rev_list(here, argv, names)
 
     def _diff(self, base: Sha, head: Sha) -> bytes:
         old, new = (self.store.files(self.store.tree_of(sha)) for sha in (base, head))

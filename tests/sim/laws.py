@@ -50,6 +50,7 @@ class Laws:
         self.counters: dict[tuple[str, str], int] = {}
         self.waits: dict[str, tuple[Any, ...]] = {}
         self.proven: dict[str, str] = {}
+        self.latest = 0
         self.intents = 0
         self.evidence = 0
         world.committed = self.committed
@@ -112,7 +113,9 @@ class Laws:
         if not store.is_ancestor(old, tested):
             self.broken(1, f"{intent_id} lands a head that was not tested on the tip")
         own = store.ancestors(head) - store.ancestors(base)
-        updates = self.world.memory.rows("SELECT document FROM intents WHERE kind = 'update' AND publication_id = ?", row["publication_id"])
+        updates = self.world.memory.rows(
+            "SELECT document FROM intents WHERE kind = 'update' AND publication_id = ?", row["publication_id"]
+        )
         own |= {json.loads(u["document"])["commit"] for u in updates} | {new}
         strange = store.ancestors(new) - store.ancestors(old) - own
         if strange:
@@ -121,6 +124,9 @@ class Laws:
         if fixed["gate"]["kind"] == "required_checks":
             if tested not in self.world.town.green:
                 self.broken(1, f"{intent_id} lands {tested}, whose required check was never green")
+            red_at = self.world.town.red_at.get(tested)
+            if red_at is not None and red_at < fixed["gate"]["read_at"] and not self.world.town.told_old:
+                self.broken(1, f"{intent_id} lands {tested}, whose required check was red when it was read")
         elif self.world.plan.required or any(r["exit"] for r in runs) or base != old or tested != head:
             self.broken(1, f"{intent_id} lands on a verifier run that is not green on this tip")
 
@@ -172,7 +178,11 @@ class Laws:
 
     def _counters(self) -> None:
         rows = self.world.memory.rows
-        found = {("task", f"{r['id']} {n}"): r[n] for r in rows("SELECT * FROM tasks") for n in ("attempts", "fence", "credits", "sent_back")}
+        found = {
+            ("task", f"{r['id']} {n}"): r[n]
+            for r in rows("SELECT * FROM tasks")
+            for n in ("attempts", "fence", "credits", "sent_back")
+        }
         found |= {("slot", r["branch_id"]): r["token"] for r in rows("SELECT branch_id, token FROM land_slots")}
         found |= {("look", r["id"]): r["look_token"] for r in rows("SELECT id, look_token FROM publications")}
         for key, value in found.items():
@@ -201,17 +211,19 @@ class Laws:
                 self.broken(3, f"{row['id']} is {state} with {row['proofs']} proofs")
 
     def _publications(self) -> None:
-        latest = max(self.world.clock(), *self.counters.values(), 0)
-        for row in self.world.memory.rows("SELECT * FROM publications WHERE state <> 'closed'"):
+        self.latest = latest = max(self.world.clock(), self.latest)
+        for row in self.world.memory.rows(_WAITING):
             if row["decision"] and not row["owner"]:
                 self.broken(5, f"{row['id']} waits and nobody owns it")
             if row["next_look_at"] > max(latest, row["since"]) + 2 * self.world.bounds.backoff_max_ms:
                 self.broken(5, f"{row['id']} is not looked at before {row['next_look_at']}")
-            wait = (row["decision"], row["reason"], row["since"])
+            if row["fresh"] and row["next_look_at"] > latest:
+                self.broken(5, f"a fact arrived for {row['id']}, and it is not looked at before {row['next_look_at']}")
+            wait, stands = (row["decision"], row["reason"], row["told"]), (row["since"], row["deadline"])
             before = self.waits.get(row["id"])
-            if before is not None and before[0] == wait and before[1] != row["deadline"]:
-                self.broken(5, f"{row['id']}: the deadline of {wait} moved from {before[1]} to {row['deadline']}")
-            self.waits[row["id"]] = (wait, row["deadline"])
+            if before is not None and before[0] == wait and before[1] != stands:
+                self.broken(5, f"{row['id']}: start and deadline of {wait} moved from {before[1]} to {stands}")
+            self.waits[row["id"]] = (wait, stands)
 
     def _proofs(self) -> None:
         found = {r["id"]: r for r in self.world.memory.rows("SELECT * FROM proofs ORDER BY sequence")}
@@ -259,12 +271,18 @@ class Laws:
         recorded = {r["id"]: r for r in world.memory.rows(_SETTLED)}
         for effect in self.effects.values():
             row = recorded[effect.intent]
-            if row["state"] != "done" or (row["landing"] != "proven" and world.store.is_ancestor(effect.new, world.refs[MAIN])):
+            if row["state"] != "done" or (
+                row["landing"] != "proven" and world.store.is_ancestor(effect.new, world.refs[MAIN])
+            ):
                 self.broken(3, f"{effect.intent} landed, and the ledger says {row['state']} {row['landing']}")
 
     def finished(self) -> list[str]:
         """Tasks that could go on and did not."""
-        return [f"{r['id']} is {r['state']}: {r['reason']} ({r['decision']} {r['why']} {r['facts']})" for r in self.world.memory.rows(_UNFINISHED) if _could_finish(r)]
+        return [
+            f"{r['id']} is {r['state']}: {r['reason']} ({r['decision']} {r['why']} {r['facts']})"
+            for r in self.world.memory.rows(_UNFINISHED)
+            if _could_finish(r)
+        ]
 
 
 def _could_finish(row: Any) -> bool:
@@ -273,21 +291,26 @@ def _could_finish(row: Any) -> bool:
 
 _ADMISSION: Final = """
 SELECT i.*, t.state AS task_state, t.held, t.stop_requested_at, p.paused, s.token AS slot_now, s.held AS slot_held,
-  s.expires_at AS slot_until, (SELECT count(*) FROM intents o WHERE o.branch_id = i.branch_id AND o.state = 'open') AS unsettled,
+  s.expires_at AS slot_until,
+  (SELECT count(*) FROM intents o WHERE o.branch_id = i.branch_id AND o.state = 'open') AS unsettled,
   (SELECT e.id FROM evidence e WHERE e.task_id = i.task_id ORDER BY e.number DESC LIMIT 1) AS newest
 FROM intents i JOIN tasks t ON t.id = i.task_id JOIN projects p ON p.id = t.project_id
 JOIN land_slots s ON s.branch_id = i.branch_id ORDER BY i.rowid DESC LIMIT 1"""
 _TAKEN: Final = """
-SELECT e.id, e.number, t.attempts, t.fence, l.token, l.expires_at + ? > e.created_at AND l.released_at = e.created_at AS good
-FROM evidence e JOIN leases l ON l.attempt_id = e.attempt_id JOIN tasks t ON t.id = e.task_id ORDER BY e.rowid DESC LIMIT 1"""
+SELECT e.id, e.number, t.attempts, t.fence, l.token,
+  l.expires_at + ? > e.created_at AND l.released_at = e.created_at AS good
+FROM evidence e JOIN leases l ON l.attempt_id = e.attempt_id JOIN tasks t ON t.id = e.task_id
+ORDER BY e.rowid DESC LIMIT 1"""
 _TASKS: Final = """
 SELECT t.*, (SELECT count(*) FROM leases l WHERE l.task_id = t.id AND l.released_at IS NULL) AS leased,
   (SELECT count(*) FROM publications p WHERE p.task_id = t.id AND p.state <> 'closed') AS live,
   (SELECT p.owner FROM publications p WHERE p.task_id = t.id AND p.state <> 'closed') AS owner,
   (SELECT count(*) FROM proofs f WHERE f.task_id = t.id) AS proofs FROM tasks t"""
+_WAITING: Final = """
+SELECT p.*, (SELECT count(*) FROM history h WHERE h.subject_id = p.id AND h.event LIKE 'decided_%') AS told
+FROM publications p WHERE p.state <> 'closed'"""
 _SETTLED: Final = "SELECT i.id, i.state, p.landing FROM intents i JOIN publications p ON p.id = i.publication_id"
 _UNFINISHED: Final = """
 SELECT t.id, t.state, t.reason, p.sticky, p.decision, p.reason AS why, p.facts FROM tasks t
-LEFT JOIN publications p ON p.task_id = t.id AND p.state <> 'closed' WHERE t.state NOT IN ('completed', 'cancelled', 'failed')"""
-
-
+LEFT JOIN publications p ON p.task_id = t.id AND p.state <> 'closed'
+WHERE t.state NOT IN ('completed', 'cancelled', 'failed')"""

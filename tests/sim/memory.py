@@ -59,7 +59,9 @@ class Memory:
 class SimLedger(Ledger):
     """The ledger itself; only the moments around its transactions are the simulation's."""
 
-    def __init__(self, memory: Memory, clock: VirtualClock, bounds: Bounds, bell: Any, baton: Baton, committed: Callable[[], None]) -> None:
+    def __init__(
+        self, memory: Memory, clock: VirtualClock, bounds: Bounds, *, bell: Any, baton: Baton, committed: Callable[[], None]
+    ) -> None:
         super().__init__(memory.engine, clock=clock, ids=CountingIds(), bounds=bounds, bell=bell)
         self._memory = memory
         self._baton = baton

@@ -44,9 +44,7 @@ class Store:
         for name, inner in folders.items():
             entries[name] = ("40000", self.tree(inner))
         order = sorted(entries, key=lambda name: name + "/" if name in folders else name)
-        return self.put(
-            "tree", b"".join(f"{entries[n][0]} {n}\0".encode() + bytes.fromhex(entries[n][1]) for n in order)
-        )
+        return self.put("tree", b"".join(f"{entries[n][0]} {n}\0".encode() + bytes.fromhex(entries[n][1]) for n in order))
 
     def files(self, tree: Sha) -> dict[str, Sha]:
         """Every file of a tree."""
@@ -134,7 +132,7 @@ class Store:
 
     def _tree_objects(self, tree: Sha) -> list[Sha]:
         files = self.files(tree)
-        folders = {path.rpartition("/")[0] for path in files if "/" in path}
+        folders = {path[:at] for path in files for at, letter in enumerate(path) if letter == "/"}
         inner = [self.tree({p[len(f) + 1 :]: b for p, b in files.items() if p.startswith(f"{f}/")}) for f in folders]
         return [tree, *sorted(inner), *files.values()]
 

@@ -1,7 +1,9 @@
 """One schedule: drawn from a seed, played, healed, judged; and made small when it fails."""
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -14,6 +16,11 @@ from tests.sim.world import Laboratory, Plan, World
 
 STEPS_A_SCHEDULE: Final = (25, 110)
 ROUNDS_MAX: Final = 90
+# Some days one thing happens all the time.
+MOODS: Final = (
+    (), ("push", "rewind"), ("ambush",), ("stop", "hold", "pause", "start", "unhold", "resume"), ("head", "by_hand", "pull"),
+    ("kill", "begun", "on"), ("slow_work", "clock", "reclaim"), ("ci", "flipped"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +31,26 @@ class Schedule:
     plan: Plan
     steps: tuple[Step, ...]
 
+    def kept(self, path: Path, why: str) -> None:
+        """Keep it as a file, with a sentence that says what it once showed."""
+        steps = [[step.word, step.number] for step in self.steps]
+        path.write_text(
+            json.dumps({"why": why, "seed": self.seed, "plan": asdict(self.plan), "steps": steps}, indent=1) + "\n"
+        )
+
+    @staticmethod
+    def read(path: Path) -> "Schedule":
+        """One that was kept."""
+        found = json.loads(path.read_text())
+        return Schedule(found["seed"], Plan(**found["plan"]), tuple(Step(*step) for step in found["steps"]))
+
     @staticmethod
     def drawn(seed: int) -> "Schedule":
         """The schedule of a seed; the same one always."""
         random = Random(seed)
         plan = Plan.drawn(random)
-        words, weights = list(STEPS), [weight for weight, _ in STEPS.values()]
+        words, mood = list(STEPS), random.choice(MOODS)
+        weights = [weight * (5 if word in mood else 1) for word, (weight, _) in STEPS.items()]
         count = random.randint(*STEPS_A_SCHEDULE)
         chosen = random.choices(words, weights, k=count)
         return Schedule(seed, plan, tuple(Step(word, random.getrandbits(32)) for word in chosen))

@@ -18,6 +18,15 @@ T = TypeVar("T")
 ACTORS_MAX: Final = 6
 JUMPS_MS: Final = (500, 3_100, 3_100, 31_000, 31_000, 125_000, 125_000, 960_000, 2_000_000, 3_700_000)
 BACK_MS: Final = (2_000, 20_000, 130_000, 1_000_000)
+AMBUSH_SEAMS: Final = 150
+AMBUSHES: Final = ("ledger write", "git push", "git push, sent", "git push, answered")
+HOSTILE: Final = (
+    ("stop",), ("hold",), ("pause",), ("cancel",), ("push",), ("rewind",), ("by_hand",), ("by_hand",), ("head",), ("head",),
+    ("flipped",), ("expired", "other"), ("expired", "other"), ("expired", "other", "other"), ("kill",),
+    ("expired", "cancel"),
+    ("expired", "other", "rewind"),
+    ("expired", "push", "other"), ("stop", "expired", "other"), ("kill", "by_hand"),
+)  # fmt: skip
 Act = Callable[[World, Random], None]
 
 
@@ -61,6 +70,60 @@ def _begun(world: World, random: Random) -> None:
     if len(world.actors) < ACTORS_MAX:
         actor = world.hub(random.randrange(2), sweeps=random.random() < 0.2, faults=_faults(random, 0.25))
         world.run(actor, random.randint(1, 120))
+
+
+def _ambush(world: World, random: Random) -> None:
+    """A job comes to where it is about to move a ref, or has just done so; there the worst happens, and it goes on."""
+    if len(world.actors) >= ACTORS_MAX:
+        return
+    if random.random() < 0.8:
+        _to_the_brink(world, random)
+    actor = world.hub(random.randrange(2), sweeps=False, faults=[])
+    here, decided = random.choice(AMBUSHES), random.choice(("land", "land", "land", "update_branch", "propose"))
+    for _ in range(AMBUSH_SEAMS):
+        world.baton.run(actor, 0 if actor.thread is None else 1)
+        if actor.ended or (actor.at == here and _decided(world, decided)):
+            break
+    world.run(actor, 0)
+    if not actor.ended:
+        for word in random.choice(HOSTILE):
+            STEPS[word][1](world, Random(random.getrandbits(32)))
+        if actor in world.actors and random.random() < 0.8:
+            world.run(actor)
+
+
+def _to_the_brink(world: World, random: Random) -> None:
+    """Work is handed in, and CI likes it: what comes next moves a ref."""
+    world.run(world.executor(random.choice(world.workers), random.getrandbits(32), []))
+    if world.plan.required:
+        world.run(world.hub(random.randrange(2), sweeps=False, faults=[]))
+        for ref in world.heads():
+            if not world.town.is_green(world.refs[ref]):
+                world.town.check(world.refs[ref], "success")
+    with world.ledger.write() as tx:
+        publication.wake(tx, world.branch)
+
+
+def _decided(world: World, word: str) -> bool:
+    query = "SELECT 1 FROM publications WHERE state <> 'closed' AND look_holder IS NOT NULL AND decision = ?"
+    return bool(world.memory.rows(query, word))
+
+
+def _other(world: World, _random: Random) -> None:
+    """Another hub, on each host, does what it can."""
+    for host in range(2):
+        world.run(world.hub(host, sweeps=False, faults=[]))
+
+
+def _expired(world: World, _random: Random) -> None:
+    """The slot and the look of whoever stands are over."""
+    world.clock.advance(world.bounds.land_slot_ms + 1_000)
+
+
+def _flipped(world: World, random: Random) -> None:
+    """What was green is red."""
+    if ref := _one(random, world.heads()):
+        world.town.check(world.refs[ref], "failure")
 
 
 def _on(world: World, random: Random) -> None:
@@ -118,7 +181,7 @@ def _order(name: str) -> Act:
                         orders.retry(tx, task, why="Once more.", actor="sim")
                     case "pause":
                         projects.pause(tx, world.project, actor="sim")
-                    case "resume":
+                    case _:
                         projects.resume(tx, world.project, actor="sim")
             world.told.append(f"an operator orders {name} of {task}")
         except Rejected as refused:
@@ -225,10 +288,12 @@ def _clock(world: World, random: Random) -> None:
 
 def _back(world: World, random: Random) -> None:
     world.clock.advance(-random.choice(BACK_MS))
+    world.town.told_old = True  # from here on an instant says nothing of an order
 
 
 STEPS: Final[Mapping[str, tuple[int, Act]]] = {
-    "job": (30, _job), "begun": (10, _begun), "on": (14, _on), "to_end": (7, _to_end), "kill": (5, _kill),
+    "job": (26, _job), "ambush": (10, _ambush), "other": (1, _other), "expired": (2, _expired), "flipped": (1, _flipped),
+    "begun": (10, _begun), "on": (14, _on), "to_end": (7, _to_end), "kill": (5, _kill),
     "work": (12, _work), "slow_work": (4, _slow_work), "reclaim": (1, _reclaim),
     "stop": (1, _order("stop")), "start": (1, _order("start")), "hold": (1, _order("hold")), "unhold": (2, _order("unhold")),
     "cancel": (1, _order("cancel")), "retry": (2, _order("retry")), "pause": (1, _order("pause")),

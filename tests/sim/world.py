@@ -78,7 +78,7 @@ class Plan:
     def drawn(random: Random) -> "Plan":
         """A plan by chance."""
         method = random.choice(("fast_forward", "merge", "squash"))
-        return Plan(random.random() < 0.6, method, random.randint(1, 3), int(random.random() < 0.1))
+        return Plan(random.random() < 0.6, method, random.randint(1, 4), int(random.random() < 0.1))
 
 
 @dataclass
@@ -109,9 +109,11 @@ class World:
         self.remote.repository.take(first)
         self.refs = self.remote.repository.refs
         self.refs[MAIN] = first
-        self.town = Town(self.remote, self.plan.required)
+        self.town = Town(self.remote, self.plan.required, now=self.clock)
         self.bell = Bell(self.baton)
-        self.ledger = SimLedger(lab.memory, self.clock, self.bounds, self.bell, self.baton, lambda: self.committed())
+        self.ledger = SimLedger(
+            lab.memory, self.clock, self.bounds, bell=self.bell, baton=self.baton, committed=self._committed
+        )
         home = Path(lab.folder.name) / str(next(lab.numbers))
         git = SimGit.made(home, store, self.baton, {CLONE: self.remote})
         self.places = [self._place(home, git, host) for host in range(HOSTS)]
@@ -129,6 +131,9 @@ class World:
             kinds = [Deliverable.CODE] * self.plan.tasks + [Deliverable.REPORT] * self.plan.reports
             for number, kind in enumerate(kinds):
                 tasks.create(tx, project, title=f"Change {number}", body="Please.", deliverable=kind, actor="sim")
+
+    def _committed(self) -> None:
+        self.committed()
 
     # --- the hubs
 
@@ -192,10 +197,16 @@ class World:
         if leased is None:
             return
         if drawn.random() < 0.06:
-            leases.release(self.ledger, leased.lease_id, leased.token, worker, failure_class=drawn.choice(("work", "environment")))
+            leases.release(
+                self.ledger, leased.lease_id, leased.token, worker, failure_class=drawn.choice(("work", "environment"))
+            )
             return
         if leased.task.deliverable is Deliverable.REPORT:
-            words = {"schema": "mac.evidence.v1", "kind": "operator_result", "summary": "All five wait for one lock, in order."}
+            words = {
+                "schema": "mac.evidence.v1",
+                "kind": "operator_result",
+                "summary": "All five wait for one lock, in order.",
+            }
             evidence.submit(self.ledger, leased.lease_id, leased.token, worker, words)
             return
         base = self.refs[MAIN]
@@ -214,7 +225,9 @@ class World:
 
     def _document(self, base: Sha, head: Sha, bundle: bytes, *, passes: bool) -> dict[str, Any]:
         old, new = (self.store.files(self.store.tree_of(sha)) for sha in (base, head))
-        listed = [{"status": "M" if path in old else "A", "path": path} for path in sorted(new) if old.get(path) != new[path]]
+        listed = [
+            {"status": "M" if path in old else "A", "path": path} for path in sorted(new) if old.get(path) != new[path]
+        ]
         run = {
             "argv": RUN, "exit": 0 if passes else 1, "started_at": self.clock() - 10, "ended_at": self.clock(),
             "output_sha256": digest_bytes(b""), "output_excerpt": "", "dirty": False,

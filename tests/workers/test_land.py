@@ -15,6 +15,7 @@ from tests.workers.processes import ends
 from workers.clone import Mirrors
 from workers.git import Git
 from workers.land import (
+    HUB,
     Landing,
     MarkersAdmitted,
     MarkerTaken,
@@ -308,3 +309,13 @@ def test_a_hostile_branch_name_is_refused_before_git_is_run(place: Place, mirror
         read_back(mirror, branch, now=AT)
 
     assert refusal.value.code == "field_invalid"
+
+
+def test_a_marker_has_one_id_wherever_its_commit_is(place: Place, mirror: Mirror, git: Git, tmp_path: Path) -> None:
+    tip = place.tip()
+    assert tip is not None
+    built = mirror.commit_tree(mirror.tree_of(_change(place, mirror)), [tip], "Only here", identity=HUB, at_ms=AT)
+    here = marker_object(mirror, INTENT, built, b'{"intent":"int_01"}\n', at_ms=AT)
+    with Mirrors(tmp_path / "another-host", git, max_bytes=10**9).open(place.remote()) as other:
+        assert not other.has(built)
+        assert marker_object(other, INTENT, built, b'{"intent":"int_01"}\n', at_ms=AT) == here
