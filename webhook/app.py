@@ -18,6 +18,7 @@ from webhook import (
     auth,
     health,
     hub,
+    openapi,
     problems,
 )
 from webhook.read_token import Minter
@@ -32,6 +33,7 @@ BLUEPRINTS = (
     api_claims.blueprint,
     api_tokens.blueprint,
     api_proofs.blueprint,
+    openapi.blueprint,
 )
 
 

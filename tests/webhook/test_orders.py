@@ -1,4 +1,4 @@
-"""What operators order over `/v1` and by `mac`: granted, with its reason in the history, or refused by name and unwritten."""
+"""What operators order over `/v1` and by `mac`: granted, its reason in the history, or refused by name and unwritten."""
 
 import json
 from collections.abc import Mapping

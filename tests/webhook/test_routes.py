@@ -23,6 +23,7 @@ LETS_IN: dict[tuple[str, str], set[Scope] | str] = {
     ("GET", "/healthz"): EVERYBODY,
     ("GET", "/readyz"): EVERYBODY,
     ("GET", "/v1/keys"): EVERYBODY,
+    ("GET", "/v1/openapi.json"): EVERYBODY,
     ("POST", "/v1/projects"): ADMINS,
     ("GET", "/v1/projects"): READERS,
     ("GET", "/v1/projects/<project>"): READERS,
