@@ -17,9 +17,13 @@ from ledger.tables import branches, evidence, intents, publications, tasks
 from ledger.tasks import Task
 from pipeline.errors import Rejected
 from pipeline.facts import LandingRecord
+from pipeline.reasons import Reason
 from pipeline.refusals import Refusal
 
 ABANDONED_MAX = 500
+
+
+NAMED_MOMENTS = tuple(r.value for r in (Reason.UNCONFIRMED, Reason.INTENT_UNSETTLED, Reason.SLOT_TAKEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,21 @@ def free_abandoned(ledger: Ledger, gone: Callable[[str], bool]) -> list[str]:
             tx.connection.execute(ended.values(look_token=c.look_token + 1, **again_now(tx)))
             tx.ring(row.branch_id)
         return list(dict.fromkeys(str(row.branch_id) for row in left))
+
+
+def at_their_moment(ledger: Ledger, limit: int) -> list[str]:
+    """Branches with a publication whose moment was named by a decision and has come: a second reading, an open intent, a
+    slot that was taken. They are seconds away, and no event tells of them."""
+    with ledger.read() as tx:
+        c, now = publications.c, tx.now()
+        query = (
+            select(c.branch_id)
+            .where(c.next_look_at.is_not(None), c.next_look_at <= now, c.reason.in_(NAMED_MOMENTS))
+            .where(c.look_expires_at.is_(None) | (c.look_expires_at <= now))
+            .order_by(c.next_look_at, c.id)
+            .limit(limit)
+        )
+        return list(dict.fromkeys(str(found) for found in tx.connection.execute(query).scalars()))
 
 
 def has_due(ledger: Ledger, branch_id: str) -> bool:

@@ -7,6 +7,7 @@ mirrors within their bound. It runs the same `advance` as a ring does; without a
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -15,6 +16,9 @@ from workers import publish, register
 from workers.place import Place, name_gone
 
 log = structlog.get_logger(__name__)
+
+MOMENT_STEP_MS: Final = 1_000
+MOMENTS_MAX: Final = 20
 
 
 def tick(place: Place) -> int:
@@ -30,11 +34,23 @@ def tick(place: Place) -> int:
     return len(branches)
 
 
+def between_ticks(place: Place) -> int:
+    """Advance the branches where a named moment has come; how many. Nothing else is done between two ticks."""
+    branches = publication.at_their_moment(place.ledger, MOMENTS_MAX)
+    for branch_id in branches:
+        guarded("advance", partial(publish.advance_branch, place, branch_id))
+    return len(branches)
+
+
 def run(place: Place, stop: threading.Event) -> None:
-    """Tick until `stop` is set; in between the wait is the tick's length, and a stop ends it at once."""
+    """Tick until `stop` is set. Between two ticks only named moments are kept, by one cheap question a second; a stop ends
+    the wait at once."""
     while not stop.is_set():
         guarded("tick", lambda: tick(place))
-        stop.wait(place.bounds.sweep_tick_ms / 1000)
+        for _ in range(max(1, place.bounds.sweep_tick_ms // MOMENT_STEP_MS)):
+            if stop.wait(MOMENT_STEP_MS / 1000):
+                return
+            guarded("between_ticks", lambda: between_ticks(place))
 
 
 def guarded(what: str, work: Callable[[], object]) -> None:

@@ -9,11 +9,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.demo import scenes, source, world
+from tests.demo import hard_scenes, scenes, source, world
 from tests.demo.programs import DemoFailed, Programs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BEGUN = time.monotonic()
+SCENES = (
+    scenes.lands,
+    hard_scenes.sent_back,
+    hard_scenes.check_fails,
+    hard_scenes.merged_by_hand,
+    hard_scenes.worker_killed,
+    hard_scenes.reported,
+    hard_scenes.brought_up_to_date,
+)
 
 
 def say(sentence: str) -> None:
@@ -28,7 +37,7 @@ def main(argv: list[str]) -> int:
     programs = Programs(folder, ROOT)
     kept = True
     try:
-        print("mac hub demo: one change lands, and the hub proves it", flush=True)
+        print("mac hub demo: changes land in a GitHub on localhost, and the hub proves it", flush=True)
         rows = _play(programs, stay=argv == ["up"])
         kept = False
     except DemoFailed as failed:
@@ -54,7 +63,13 @@ def _play(programs: Programs, *, stay: bool) -> list[scenes.Row]:
     say(f"the repository acme/hub has {made.commits} commits")
     there = world.build(programs, made)
     say(f"a GitHub at {there.github}, a CI service, and the hub at {there.hub} are up")
-    rows = [scenes.lands(there, say)]
+    for name in ("hub", "plain"):
+        project = there.mac("project", "add", f"acme/{name}", "--wait")
+        say(f"registered acme/{name}: {project['state']}, lands by {project['method']}")
+    rows = []
+    for number, scene in enumerate(SCENES, 1):
+        print(f"\n{number}. {(scene.__doc__ or '').splitlines()[0]}", flush=True)
+        rows.append(scene(there, say))
     if stay:
         _stay(there)
     return rows
@@ -74,7 +89,7 @@ def _stay(there: world.World) -> None:
 
 def _table(rows: list[scenes.Row]) -> None:
     heads = ("scene", "state", "method", "tip guard", "GitHub calls", "green → landed", "green → proven")
-    lines = [(r.scene, r.state, r.method, r.tip_guard, str(r.calls), f"{r.landed_ms} ms", f"{r.proven_ms} ms") for r in rows]
+    lines = [(f"{n} {r.scene}", r.state, r.method, r.tip_guard, r.calls, r.landed, r.proven) for n, r in enumerate(rows, 1)]
     widths = [max(len(line[i]) for line in (heads, *lines)) for i in range(len(heads))]
     print()
     for line in (heads, tuple("-" * w for w in widths), *lines):

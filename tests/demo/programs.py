@@ -71,6 +71,22 @@ class Programs:
             raise DemoFailed(f"{name} ended with {done.returncode}: {(done.stderr or done.stdout)[-600:].strip()}")
         return done.stdout
 
+    def refused(self, argv: list[str], environment: Mapping[str, str] | None = None) -> str:
+        """Run a program that must not end with 0; what it says on stderr."""
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self._environment(environment),
+            timeout=60,
+            check=False,
+            cwd=self.root,
+        )
+        if done.returncode == 0:
+            raise DemoFailed(f"{' '.join(argv[1:4])} was not refused")
+        return done.stderr.strip()
+
     def check(self) -> None:
         """Raises `DemoFailed` when a program in the background has ended."""
         for name, process in self.running:
@@ -115,7 +131,8 @@ def http(method: str, url: str, body: Mapping[str, Any] | None = None, token: st
         request.add_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+            said = answer.read()
+            return json.loads(said) if said else None
     except urllib.error.HTTPError as refused:
         raise DemoFailed(f"{method} {url}: {refused.code} {refused.read()[:300]!r}") from refused
     except urllib.error.URLError as away:

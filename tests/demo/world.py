@@ -6,9 +6,12 @@ import os
 import secrets
 import socket
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import jwt
 
 from tests.demo.programs import HERE, Programs, http, until
 from tests.demo.source import Source
@@ -37,11 +40,35 @@ class World:
     executor: str
     person: str
     key: str
+    ci: dict[str, Any]
 
     def mac(self, *argv: str, token: str | None = None) -> Any:
         """Run `mac … --json` as an operator would, and read what it says."""
         given = {"MAC_HUB_URL": self.hub, "MAC_TOKEN": token or self.admin}
         return json.loads(self.programs.run("mac", [str(HERE / "mac"), *argv, "--json"], given))
+
+    def refused(self, *argv: str) -> str:
+        """Run `mac …`, which is expected to be refused; the stable code that it names."""
+        given = {"MAC_HUB_URL": self.hub, "MAC_TOKEN": self.admin}
+        return self.programs.refused([str(HERE / "mac"), *argv], given).partition(":")[0]
+
+    def script_ci(self, conclusion: str, times: int = 1) -> None:
+        """Decide what the next runs of the CI service come to."""
+        http("POST", f"http://127.0.0.1:{self.ci['port']}/script", {"conclusion": conclusion, "times": times})
+
+    def ci_reports(self, repository: str, head: str, conclusion: str) -> None:
+        """The CI App reports its check by itself, as after a re-run."""
+        now_s = int(time.time())
+        claims = {"iat": now_s - 30, "exp": now_s + 300, "iss": str(self.ci["id"])}
+        signed = jwt.encode(claims, self.ci["private_key"], algorithm="RS256")
+        path = f"/app/installations/{self.ci['installation_id']}/access_tokens"
+        token = http("POST", self.github + path, {}, signed)["token"]
+        body = {"name": "ci/test", "head_sha": head, "status": "completed", "conclusion": conclusion}
+        http("POST", f"{self.github}/repos/{repository}/check-runs", body, token)
+
+    def tip(self, repository: str, branch: str = "main") -> str:
+        """Where a branch stands at GitHub."""
+        return str(self.control("GET", f"repositories/{repository}/refs")[f"refs/heads/{branch}"])
 
     def control(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Ask the sandbox's control surface."""
@@ -60,7 +87,9 @@ def build(programs: Programs, source: Source) -> World:
     admin = first_token(programs, environment)
     key = http("GET", f"{hub}/v1/keys")["keys"][0]["public"]
     person = http("POST", f"{github}/_sandbox/people", {"login": "somebody"})["token"]
-    world = World(programs, github, hub, Path(environment["MAC_HOME"]), environment, admin, "", person, key)
+    world = World(
+        programs, github, hub, Path(environment["MAC_HOME"]), environment, admin, "", person, key, made["ci"]
+    )
     world.executor = world.mac(
         "token", "create", "--scope", "executor", "--worker", "ada", "--label", "the demo's executor"
     )["token"]
@@ -71,7 +100,8 @@ def _apps(github: str, folder: Path, source: Source) -> dict[str, Any]:
     def control(path: str, body: dict[str, Any]) -> Any:
         return http("POST", f"{github}/_sandbox/{path}", body)
 
-    control("repositories", {"name": "acme/hub", "source": str(source.path)})
+    for name in ("acme/hub", "acme/plain"):
+        control("repositories", {"name": name, "source": str(source.path)})
     hub = control("apps", {"slug": "mac-hub", "owner": "acme", "permissions": HUB_PERMISSIONS})
     ci = control("apps", {"slug": "ci-app", "owner": "acme", "permissions": CI_PERMISSIONS})
     checks = [{"context": "ci/test", "app_id": ci["id"]}]

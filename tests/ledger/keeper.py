@@ -98,11 +98,16 @@ def _quickest_folder() -> Path:
 
 
 def _reachable(binaries: Path, home: Path) -> Path:
-    """The same binaries where everybody can execute them: a copy, if they lie behind a closed folder."""
+    """The same binaries where everybody can execute them: a copy, if they lie behind a closed folder. Those of a wheel
+    find their libraries beside its package."""
     if all(folder.stat().st_mode & 0o005 == 0o005 for folder in (binaries, *binaries.parents)):
         return binaries
-    shutil.copytree(binaries.parent, home / "program", symlinks=True)
-    return home / "program" / binaries.name
+    package = binaries.parent.parent
+    libraries = package.parent / f"{package.name}.libs"
+    shutil.copytree(binaries.parent, home / "program" / package.name / binaries.parent.name, symlinks=True)
+    if libraries.is_dir():
+        shutil.copytree(libraries, home / "program" / libraries.name, symlinks=True)
+    return home / "program" / package.name / binaries.parent.name / binaries.name
 
 
 if __name__ == "__main__":

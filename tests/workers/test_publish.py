@@ -150,3 +150,17 @@ def test_a_change_whose_base_was_taken_off_the_branch_brings_it_not_back(github:
 
 def test_a_look_reads_the_ledgers_time_and_no_other() -> None:
     assert "time" not in vars(wiring), "two clocks that differ make a gate younger than its intent"
+
+
+def test_a_second_reading_is_taken_at_its_moment_and_not_at_the_next_tick(github: Sandbox, tmp_path: Path) -> None:
+    scene, task, head = _scene(github, tmp_path)
+    scene.advance()
+    scene.ci.reports(scene.repo, head, "ci/test", "failure")
+    scene.wake(head=head)
+    assert scene.advance() == ["wait:unconfirmed"]
+    assert sweep.between_ticks(scene.place) == 0, "its moment has not come"
+    scene.later(scene.place.bounds.confirm_ms + 1)
+    assert sweep.between_ticks(scene.place) == 1
+    assert scene.state(task) is State.BLOCKED
+    scene.later(scene.place.bounds.backoff_max_ms)
+    assert sweep.between_ticks(scene.place) == 0, "what waits by back-off is the tick's"
