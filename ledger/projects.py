@@ -156,14 +156,14 @@ def registering(tx: Transaction, *, limit: int = 20) -> list[Project]:
     return [_project(row) for row in tx.connection.execute(query)]
 
 
-def pause(tx: Transaction, project_id: str, *, actor: str) -> Project:
+def pause(tx: Transaction, project_id: str, *, why: str = "", actor: str) -> Project:
     """Lease and land nothing more for this project; what has an open intent is settled all the same."""
-    return _set_paused(tx, project_id, True, "project_paused", actor)
+    return _set_paused(tx, project_id, True, "project_paused", why=why, actor=actor)
 
 
-def resume(tx: Transaction, project_id: str, *, actor: str) -> Project:
+def resume(tx: Transaction, project_id: str, *, why: str = "", actor: str) -> Project:
     """Take up work again where it was left."""
-    return _set_paused(tx, project_id, False, "project_resumed", actor)
+    return _set_paused(tx, project_id, False, "project_resumed", why=why, actor=actor)
 
 
 def note_tip(tx: Transaction, branch_id: str, tip: str) -> None:
@@ -171,12 +171,12 @@ def note_tip(tx: Transaction, branch_id: str, tip: str) -> None:
     tx.connection.execute(update(branches).where(branches.c.id == branch_id).values(tip=tip, tip_at=tx.now()))
 
 
-def _set_paused(tx: Transaction, project_id: str, paused: bool, event: str, actor: str) -> Project:
+def _set_paused(tx: Transaction, project_id: str, paused: bool, event: str, *, why: str, actor: str) -> Project:
     change = (
         update(projects).where(projects.c.id == project_id, projects.c.paused == (not paused)).values(paused=paused)
     )
     if tx.connection.execute(change).rowcount == 1:
-        _note(tx, project_id, event, actor)
+        _note(tx, project_id, event, actor, facts={"why": why} if why else {})
     return get(tx, project_id)
 
 

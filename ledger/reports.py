@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Row, select
 
-from ledger import claims, tasks
+from ledger import acceptance, claims, tasks
 from ledger.session import Transaction
 from ledger.tables import evidence, publications, verdicts
 from ledger.tables import proofs as proofs_table
@@ -58,7 +58,7 @@ def outcome(tx: Transaction, task_id: str) -> Shown:
         "evidence": _evidence(tx, task.id),
         "review": None if row is None else _review(tx, row.evidence_id),
         "publication": None if row is None else _publication(tx, row, pull_request=task.pull_request),
-        "acceptance": None,
+        "acceptance": acceptance.shown(tx, task.id),
         "deployment": None,
     }
 

@@ -67,7 +67,7 @@ def record_pull_request(ledger: Ledger, look: Look, number: int, url: str) -> No
         publication.note(tx, look, "pull_request_opened", facts={"number": number, "url": url})
 
 
-def wave_through(tx: Transaction, publication_id: str, *, actor: str) -> None:
+def wave_through(tx: Transaction, publication_id: str, *, why: str = "", actor: str) -> None:
     """A person looked at what the verdict asks a person for, on this very evidence, and lets it pass."""
     row = tx.connection.execute(select(publications).where(publications.c.id == publication_id)).one_or_none()
     if row is None or row.state == "closed":
@@ -78,7 +78,7 @@ def wave_through(tx: Transaction, publication_id: str, *, actor: str) -> None:
     publication.raise_generation(tx, row.branch_id)
     tx.ring(row.branch_id)
     look = Look(row.id, row.task_id, row.branch_id, actor, row.look_token, 0, 0)
-    publication.note(tx, look, "person_waved", facts={"by": actor})
+    publication.note(tx, look, "person_waved", facts={"by": actor} | ({"why": why} if why else {}))
 
 
 def _insert(tx: Transaction, row: Row[Any], verdict: Verdict, contract_digest: str, *, verifier_green: bool) -> str:

@@ -272,6 +272,20 @@ verdicts = Table(
     whole("created_at"),
 )
 
+acceptances = Table(
+    "acceptances",
+    metadata,
+    text("id", key=True),
+    text("task_id", of="tasks.id"),
+    text("attempt_id", of="attempts.id"),
+    text("evidence_id", of="evidence.id"),
+    whole("number"),
+    text("decision"),
+    text("why"),
+    text("actor"),
+    whole("created_at"),
+)
+
 intents = Table(
     "intents",
     metadata,

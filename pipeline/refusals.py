@@ -53,6 +53,8 @@ class Refusal(StrEnum):
     CONTRACT_BROKEN = "contract_broken"
     CONTRACT_MISSING = "contract_missing"
     # operators
+    EVIDENCE_MOVED_ON = "evidence_moved_on"
+    NOTHING_TO_WAVE = "nothing_to_wave"
     FORCE_COMPLETE_REFUSED = "force_complete_refused"
     PROOF_REFUSED = "proof_refused"
     BOOTSTRAP_DONE = "bootstrap_done"
@@ -97,6 +99,8 @@ _SENTENCES: Mapping[Refusal, str] = {
     Refusal.INTENT_NOT_ADMITTED: "The intent is not admitted: {problem}.",
     Refusal.CONTRACT_BROKEN: "The contract cannot be read at line {line}: {problem}.",
     Refusal.CONTRACT_MISSING: "There is no {path} at {sha}.",
+    Refusal.EVIDENCE_MOVED_ON: "The decision names evidence that is no longer the current one: {problem}.",
+    Refusal.NOTHING_TO_WAVE: "The review of {task} asks no person for anything, or a person has answered it.",
     Refusal.FORCE_COMPLETE_REFUSED: "A code task is completed by a verified proof of landing, and by nothing else.",
     Refusal.PROOF_REFUSED: "The proof fails step {step}: {problem}.",
     Refusal.BOOTSTRAP_DONE: "The first token was made already; an admin creates further ones.",

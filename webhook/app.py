@@ -7,7 +7,20 @@ from ledger.revision import running_revision
 from ledger.session import Ledger
 from ledger.settings import Settings
 from pipeline.errors import ensure
-from webhook import api_claims, api_leases, api_projects, api_proofs, api_tasks, api_tokens, auth, health, hub, problems
+from webhook import (
+    api_claims,
+    api_leases,
+    api_orders,
+    api_projects,
+    api_proofs,
+    api_tasks,
+    api_tokens,
+    auth,
+    health,
+    hub,
+    openapi,
+    problems,
+)
 from webhook.read_token import Minter
 from webhook.receive import Receiver
 
@@ -15,10 +28,12 @@ BLUEPRINTS = (
     health.blueprint,
     api_projects.blueprint,
     api_tasks.blueprint,
+    api_orders.blueprint,
     api_leases.blueprint,
     api_claims.blueprint,
     api_tokens.blueprint,
     api_proofs.blueprint,
+    openapi.blueprint,
 )
 
 
@@ -55,9 +70,7 @@ def _hub(settings: Settings, ledger: Ledger) -> hub.Hub:
         settings=settings,
         ledger=ledger,
         bounds=settings.bounds,
-        minter=Minter(
-            settings.github_api_url, str(app_id), key.get_secret_value(), timeout_ms=settings.github_timeout_ms
-        ),
+        minter=Minter(settings.github_api_url, str(app_id), key.get_secret_value(), timeout_ms=settings.github_timeout_ms),
         revision=running_revision(),
         schema=migrate.migrations("sqlite")[-1].number,  # both kinds of database have the same numbers
     )

@@ -12,6 +12,7 @@ import click
 
 from ledger.settings import SettingsRefused
 from pipeline.errors import HubError, Rejected, Unavailable
+from webhook import cli_orders
 from webhook.cli_config import config
 from webhook.cli_project import project
 from webhook.cli_proof import proof
@@ -51,6 +52,8 @@ def mac() -> None:
 
 for _object in (config, project, proof, task, token):
     mac.add_command(_object)
+for _verb in cli_orders.COMMANDS:
+    task.add_command(_verb)
 
 
 def main(argv: list[str] | None = None) -> None:

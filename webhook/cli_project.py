@@ -63,6 +63,20 @@ def show(project: str, hub_url: str | None, token: str | None, as_json: bool) ->
     cli_show.document(cli_show.client(hub_url, token).get(f"/v1/projects/{project}"), as_json=as_json)
 
 
+def _order(verb: str, help_text: str, *, reasoned: bool) -> None:
+    @project.command(verb, help=help_text)
+    @click.argument("project")
+    @click.option("--why", required=reasoned, help="The reason, which its history keeps.")
+    @cli_show.hub_options
+    def ordered(project: str, why: str | None, hub_url: str | None, token: str | None, as_json: bool) -> None:
+        said = cli_show.client(hub_url, token).post(f"/v1/projects/{project}/{verb}", {"why": why})
+        cli_show.document(said, as_json=as_json)
+
+
+_order("pause", "Lease and land nothing more of it; what is being landed is settled all the same.", reasoned=True)
+_order("resume", "Go on where it was left.", reasoned=False)
+
+
 def _settled(hub: HubClient, found: dict[str, Any], until: float) -> dict[str, Any]:
     """The project once a worker has read its repository, or as it is when the time is up."""
     while found["state"] == "registering" and time.monotonic() < until:

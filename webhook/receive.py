@@ -53,6 +53,7 @@ class Receiver(Webhook):  # type: ignore[misc]  # the package has no types
 
     @open_to_all("GitHub has no token of ours: its signature over the raw body lets it in")
     def _postreceive(self) -> tuple[Response, int]:
+        """202: the signed delivery is kept as a hint, or was known already, or is of no use."""
         raw = self._raw_body()
         check_signature(raw, request.headers.get("X-Hub-Signature-256"), self._secrets)
         name, guid = _header("X-GitHub-Event"), _header("X-GitHub-Delivery")

@@ -66,6 +66,34 @@ class NewTask(Closed):
     token_budget: Annotated[int, Field(ge=1, le=2**53)] | None = None
 
 
+class Order(Closed):
+    """An operator's order that others will ask about: it says why."""
+
+    why: Line
+
+
+class PlainOrder(Closed):
+    """An order that takes one back; it may say why."""
+
+    why: Line | None = None
+
+
+class Wave(Closed):
+    """Lets through what the review asks a person for, on exactly this evidence."""
+
+    evidence: Digest
+    why: Line
+
+
+class Judgement(Closed):
+    """An operator's word on the evidence and the attempt that were looked at, and on no other."""
+
+    decision: Literal["accepted", "rejected"]
+    evidence: Digest
+    attempt: Annotated[str, StringConstraints(pattern=r"^att_[A-Za-z0-9_]{1,64}$")]
+    why: Line
+
+
 class LeaseRequest(Closed):
     """What a worker is ready to take. `projects` None: any."""
 

@@ -12,12 +12,13 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from ledger.access import Scope
+from tests.webhook.conforming import conforms
 from tests.webhook.serving import WEBHOOK_SECRET, Store
 
 
 @dataclass(frozen=True)
 class Knock:
-    """A client with a token of whichever scope the test asks for."""
+    """A client with a token of whichever scope the test asks for. Every answer is held against its description."""
 
     client: FlaskClient
     store: Store
@@ -36,7 +37,9 @@ class Knock:
         if scope is not None:
             sent["Authorization"] = f"Bearer {self.store.token(scope).secret}"
         body = data if document is None else json.dumps(document).encode()
-        return self.client.open(path, method=method, data=body, headers=sent)
+        answer = self.client.open(path, method=method, data=body, headers=sent)
+        conforms(self.client.application, method, path, answer)
+        return answer
 
 
 def signed(body: bytes, secret: bytes = WEBHOOK_SECRET) -> str:

@@ -97,7 +97,7 @@ def test_broken_bodies_are_refused_by_name(github: Sandbox, hub: AppHandle) -> N
     headers = {"Authorization": f"Bearer {hub.token()}"}
     assert requests.post(url, "{", headers=headers, timeout=9).json()["message"] == "Problems parsing JSON"
     assert requests.post(url, "[]", headers=headers, timeout=9).json()["message"] == "Body should be a JSON object"
-    github.referee.expect_breach("is not of type \"object\"")
+    github.referee.expect_breach('is not of type "object"')
 
 
 def test_service_reads_need_no_credential(github: Sandbox) -> None:
