@@ -172,7 +172,7 @@ def _ref(model: type[BaseModel]) -> dict[str, str]:
 
 def _schemas() -> dict[str, Any]:
     taken = [door.takes for door in DOORS.values() if door.takes is not None]
-    said = [answers.Problem, *(door.answer for door in DOORS.values() if door.answer is not None)]
+    said: list[type[BaseModel]] = [answers.Problem, *(door.answer for door in DOORS.values() if door.answer is not None)]
     models: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = []
     models += [(model, "validation") for model in set(taken)]
     models += [(model, "serialization") for model in set(said)]
