@@ -7,6 +7,8 @@ process that was forked never uses a connection of its parent.
 """
 
 import os
+import sqlite3
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 
+WAL_TRIES = 100
+WAL_PAUSE_S = 0.05
 BUSY_TIMEOUT_MS = 10_000
 POOL_SIZE = 8
 
@@ -64,9 +68,24 @@ def _sqlite(url: str) -> Engine:
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # the driver must not begin transactions of its own
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    _switch_to_wal(connection)
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _switch_to_wal(connection: Any) -> None:
+    """Write-ahead logging, once for each file. SQLite refuses the switch at once, whatever the busy time-out, while
+    another program is just making it; a bounded number of tries waits for that one."""
+    for tries_left in range(WAL_TRIES, -1, -1):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if not tries_left:
+                raise
+            time.sleep(WAL_PAUSE_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -1,7 +1,7 @@
 """The sandbox as a process of its own: `python -m tests.sandbox --home DIR [--port N] [--seed world.json]`.
 
-Prints one JSON line once it serves, and stops on SIGTERM or SIGINT; it ends with 1 when the referee saw a breach. The seed is a list of control calls, each
-`{"path": "repositories", "body": {…}}`, made in order; their answers stand in the printed line.
+Prints one JSON line once it serves, and stops on SIGTERM or SIGINT; it ends with 1 when the referee saw a breach. The seed
+is a list of control calls, each `{"path": "repositories", "body": {…}}`, made in order; their answers stand in the line.
 """
 
 import argparse

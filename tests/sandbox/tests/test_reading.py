@@ -188,7 +188,8 @@ def test_anybody_reads_what_is_public_and_nothing_else(github: Sandbox, repo: Re
     url = f"{github.url}/repos/acme/open/git/ref/heads/main"
     assert requests.get(url, timeout=20).json()["object"]["sha"] == public.tip()
     assert requests.get(f"{github.url}{R}", timeout=20).status_code == 404
-    made = requests.post(f"{github.url}/repos/acme/open/git/refs", json={"ref": "refs/heads/x", "sha": public.tip()}, timeout=20)
+    wanted = {"ref": "refs/heads/x", "sha": public.tip()}
+    made = requests.post(f"{github.url}/repos/acme/open/git/refs", json=wanted, timeout=20)
     assert made.status_code == 401
 
 
