@@ -162,9 +162,11 @@ def _own_heads(tx: Transaction, task_id: str) -> frozenset[Sha]:
     """What the hub may have put on the task's branch: it pushes heads of evidence, and what an intent names."""
     handed_in = select(evidence.c.head).where(evidence.c.task_id == task_id, evidence.c.head.is_not(None))
     c = intents_table.c
-    meant = select(c.document).where(c.task_id == task_id, c.kind == intents.IntentKind.UPDATE.value)
-    heads = [str(head) for head in tx.connection.execute(handed_in).scalars()]
-    return frozenset(heads + [str(document["commit"]) for document in tx.connection.execute(meant).scalars()])
+    of_task = publications.c.task_id == task_id, c.publication_id == publications.c.id
+    meant = select(c.document).where(*of_task, c.kind == intents.IntentKind.UPDATE.value)
+    documents = tx.connection.execute(meant).scalars()
+    made = [document["commit"] for document in documents if "commit" in document]
+    return frozenset(str(head) for head in (*tx.connection.execute(handed_in).scalars(), *made))
 
 
 def _evidence_facts(tx: Transaction, row: Row[Any], verdict: Row[Any] | None) -> EvidenceFacts:

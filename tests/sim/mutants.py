@@ -189,7 +189,7 @@ MUTANTS: Final = (
     _one(
         "cancelled with an open intent",
         "ledger/orders.py",
-        "    row = _live(tx, task_id)\n    _no_intent(tx, row)\n    tasks.move(tx, task_id, Event.CANCEL",
+        "    _no_intent(tx, task_id)\n    tasks.move(tx, task_id, Event.CANCEL",
         "    tasks.move(tx, task_id, Event.CANCEL",
     ),
     _one(

@@ -63,6 +63,7 @@ def test_every_mistake_that_must_be_caught_can_still_be_made() -> None:
     assert len({m.name for m in MUTANTS}) == len(MUTANTS) >= 25
 
 
+@pytest.mark.fresh
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_three_minutes_of_fresh_seeds_break_no_law() -> None:
