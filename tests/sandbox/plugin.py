@@ -41,7 +41,7 @@ class Report:
     @property
     def blind(self) -> bool:
         """Whether anything went unjudged in this run."""
-        return bool(self.loud or self.whole.referees[tally.OFF])
+        return self.description is None and bool(self.loud or self.whole.referees[tally.OFF])
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

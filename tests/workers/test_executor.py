@@ -224,6 +224,8 @@ def test_sigterm_kills_the_command_and_releases_the_lease(here: World, tmp_path:
     assert one(here, "attempts")["failure_class"] is None
 
 
+@pytest.mark.fresh  # waits for the kernel; not steady on a busy machine
+@pytest.mark.long
 def test_a_killed_executor_leaves_no_command_running(here: World, tmp_path: Path) -> None:
     here.store.task(here.project)
     pid = tmp_path / "pid"
